@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * json.h: JSON from people we do not trust, on top of cJSON.
+ *
+ * cJSON alone accepts bytes that are not UTF-8, NULs, duplicate keys, trailing text and infinite numbers. Here a scanner
+ * looks at every byte first, as it arrives, and says with line and column what is wrong; only what passed is given to
+ * cJSON, and what cJSON made of it is checked for duplicate keys. Threads: any.
+ */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+struct strbuf;
+
+enum { JSON_MAX_DEPTH = 64 };
+
+/* Scans one JSON object as it arrives, in pieces of any size, each byte once. */
+struct json_scanner {
+	uint64_t offset, line, column; /* of the next byte; line and column count from 1 */
+	unsigned state;                /* private from here on */
+	unsigned depth;
+	unsigned char nesting[JSON_MAX_DEPTH];
+	unsigned char pending[8];
+	unsigned pending_count;
+};
+
+void json_scanner_init(struct json_scanner *scanner);
+
+/*
+ * Looks at further bytes. 0: well-formed so far; -EINVAL: it can never become an object any more (NUL, not UTF-8, \u0000,
+ * a lone surrogate, bad syntax, text behind the object, nested deeper than JSON_MAX_DEPTH), with "line L column C: why".
+ */
+int json_scanner_feed(struct json_scanner *scanner, const char *bytes, size_t size, struct error *err);
+
+/* True once the object is closed (white space may follow). */
+bool json_scanner_complete(const struct json_scanner *scanner);
+
+/* Parses a whole object. -EINVAL with the place (also: incomplete, duplicate key, number out of range), -ENOMEM. cJSON_Delete() the result. */
+int json_parse_object(const char *text, size_t size, cJSON **ret_object, struct error *err);
+
+/* True when the text's first non-blank byte is '{' and the next non-blank one '"' or '}': a JSON request, else it is plain text. */
+bool json_looks_like_object(const char *text, size_t size);
+/* True while that cannot be told yet: only blanks, or '{' and blanks, so far. */
+bool json_undecided(const char *text, size_t size);
+
+/* Appends a JSON string literal, quotes included; bytes that are not UTF-8 become U+FFFD. */
+void json_add_string(struct strbuf *out, const char *bytes, size_t size);
+void json_add_cstring(struct strbuf *out, const char *text);
+/* Appends the bytes as base64 in quotes. */
+void json_add_base64(struct strbuf *out, const char *bytes, size_t size);
+/* Decodes base64 (RFC 4648, padding required); -EINVAL when it is not. Appends to out. */
+int base64_decode(const char *text, size_t size, struct strbuf *out, struct error *err);
+/* Appends value as compact JSON. */
+void json_add_value(struct strbuf *out, const cJSON *value);
+
+#endif

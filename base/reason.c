@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "base/reason.h"
+
+#include <string.h>
+
+static const struct {
+	const char *word, *meaning;
+} reasons[REASON_COUNT] = {
+	[REASON_NONE] = {"", ""},
+#define REASON_ROW_(id, word, meaning) [REASON_##id] = {word, meaning},
+	REASONS(REASON_ROW_)
+#undef REASON_ROW_
+};
+
+const char *reason_word(enum reason reason)
+{
+	return reasons[reason].word;
+}
+
+const char *reason_meaning(enum reason reason)
+{
+	return reasons[reason].meaning;
+}
+
+enum reason reason_from_word(const char *word)
+{
+	for (unsigned i = 1; i < REASON_COUNT; i++)
+		if (!strcmp(reasons[i].word, word))
+			return (enum reason)i;
+	return REASON_NONE;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * sandbox-provider.h: one way of running sandboxes. Implementers read this; callers read sandbox.h and lease.h.
+ *
+ *	open -> start -> { create -> run ... -> destroy } ... -> stop -> close
+ *
+ * Every call is made and completed on the loop and returns at once; nothing here blocks. A done() runs once, later, never
+ * inside the call that was given it. An operation may be cancelled (base/operation.h): what was half made is destroyed.
+ */
+#ifndef PROVIDERS_SANDBOX_PROVIDER_H
+#define PROVIDERS_SANDBOX_PROVIDER_H
+
+#include "providers/sandbox.h"
+
+struct config;
+struct error;
+struct events;
+struct journal;
+struct loop;
+struct operation;
+struct pool;
+struct sandbox;
+struct sandbox_provider_ops;
+
+/* What a provider is given at open; borrowed until close. */
+struct sandbox_provider_env {
+	struct loop *loop;
+	const struct config *config;
+	struct journal *journal;
+	struct events *events;
+	/* The sandbox has died under its lease. It stays the lease's until destroy. */
+	void (*lost)(void *data, struct sandbox *box, const struct error *why);
+	void *data;
+};
+
+/* First member of an implementation's own struct. */
+struct sandbox {
+	const struct sandbox_provider_ops *ops;
+	char sandbox_id[256];    /* of a remote sandbox; "": the lease id is used */
+	unsigned slot;           /* local only; UINT_MAX: none */
+	uint32_t generation;     /* local only; 0: none */
+	struct sandbox_root *root; /* NULL: its files are not on this machine */
+	void *lease;             /* the lease table's */
+};
+
+typedef void provider_done_fn(void *data, int r, const struct error *err);
+typedef void sandbox_created_fn(void *data, int r, struct sandbox *box, const struct error *err);
+typedef void sandbox_gone_fn(void *data);
+typedef void sandbox_ran_fn(void *data, int r, struct command_result *result, const struct error *err);
+
+struct sandbox_provider_ops {
+	const char *name;      /* as written in the configuration */
+	unsigned capabilities; /* enum sandbox_capability bits: data, not a failing call */
+
+	int (*open)(const struct sandbox_provider_env *env, void **ret_self, struct error *err);
+	void (*close)(void *self); /* accepts NULL */
+	void (*start)(void *self, provider_done_fn *started, void *data);
+	void (*stop)(void *self, provider_done_fn *stopped, void *data);
+
+	/* Makes a sandbox for the spec (borrowed for the call). wait_ms as in pool_lend(). On success the box is the caller's until destroy. */
+	struct operation *(*create)(void *self, const struct sandbox_spec *spec, uint64_t wait_ms,
+		sandbox_created_fn *done, void *data);
+	/* Runs a command (copied). Errors and result as slot_run(). */
+	struct operation *(*run)(struct sandbox *box, const struct command *command, sandbox_ran_fn *done, void *data);
+	/* Gives it back. Cannot fail: what cannot be killed now is remembered. gone (may be NULL) runs when it is reusable. Accepts NULL. */
+	void (*destroy)(struct sandbox *box, enum reason reason, sandbox_gone_fn *gone, void *data);
+
+	/* Optional: the pool behind it, for slots/ and status; NULL: it has none. */
+	struct pool *(*pool)(void *self);
+};
+
+/* The implementation of that name, or NULL. registry.c is the only file that names them. */
+const struct sandbox_provider_ops *sandbox_provider_find(const char *name);
+
+extern const struct sandbox_provider_ops local_bwrap_ops, fake_ops;
+
+#endif
