@@ -46,6 +46,13 @@ struct command_result {
 	struct rusage rusage;   /* of the leader and the children it waited for */
 };
 
+/*
+ * The end of a command. r 0: the result tells; the callee may take it over by copying it and calling
+ * command_result_init() on the original, else it is freed after the call. r < 0: result is NULL, err says why.
+ */
+struct error;
+typedef void command_ended_fn(void *data, int r, struct command_result *result, const struct error *err);
+
 void command_result_init(struct command_result *result);
 void command_result_fini(struct command_result *result);
 

@@ -14,10 +14,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/reason.h"
+#include "pool/command.h"
 #include "pool/slot.h"
 
-struct command;
-struct command_result;
 struct config;
 struct error;
 struct events;
@@ -66,8 +66,6 @@ struct operation *pool_lend(struct pool *pool, const char *holder, uint64_t wait
 void pool_return(struct pool *pool, struct slot *slot, enum reason reason);
 
 void pool_drain(struct pool *pool, bool drain);
-
-typedef void command_ended_fn(void *data, int r, struct command_result *result, const struct error *err);
 
 /*
  * Runs a command in a lent slot. ended() runs once, later: r 0 with a result, which it may take over by

@@ -71,7 +71,7 @@ double lease_seconds_left(const struct lease *lease);
 int lease_renew(struct lease *lease, double seconds, struct error *err);
 
 /* Runs a command. Errors as slot_run(), and -ESTALE (ended), -ENOTCONN (LOST, with the reason). */
-struct operation *lease_run(struct lease *lease, const struct command *command, sandbox_ran_fn *done, void *data);
+struct operation *lease_run(struct lease *lease, const struct command *command, command_ended_fn *done, void *data);
 /* Appends CommandResult JSON and a newline. */
 void lease_render_result(const struct lease *lease, const struct command *command, const struct command_result *result, struct strbuf *out);
 

@@ -46,7 +46,6 @@ struct sandbox {
 typedef void provider_done_fn(void *data, int r, const struct error *err);
 typedef void sandbox_created_fn(void *data, int r, struct sandbox *box, const struct error *err);
 typedef void sandbox_gone_fn(void *data);
-typedef void sandbox_ran_fn(void *data, int r, struct command_result *result, const struct error *err);
 
 struct sandbox_provider_ops {
 	const char *name;      /* as written in the configuration */
@@ -61,7 +60,7 @@ struct sandbox_provider_ops {
 	struct operation *(*create)(void *self, const struct sandbox_spec *spec, uint64_t wait_ms,
 		sandbox_created_fn *done, void *data);
 	/* Runs a command (copied). Errors and result as slot_run(). */
-	struct operation *(*run)(struct sandbox *box, const struct command *command, sandbox_ran_fn *done, void *data);
+	struct operation *(*run)(struct sandbox *box, const struct command *command, command_ended_fn *done, void *data);
 	/* Gives it back. Cannot fail: what cannot be killed now is remembered. gone (may be NULL) runs when it is reusable. Accepts NULL. */
 	void (*destroy)(struct sandbox *box, enum reason reason, sandbox_gone_fn *gone, void *data);
 
