@@ -21,12 +21,16 @@ enum { JSON_MAX_DEPTH = 64 };
 
 /* Scans one JSON object as it arrives, in pieces of any size, each byte once. */
 struct json_scanner {
-	uint64_t offset, line, column; /* of the next byte; line and column count from 1 */
+	uint64_t offset, line, column; /* of the next byte; line and column (in bytes) count from 1 */
 	unsigned state;                /* private from here on */
 	unsigned depth;
-	unsigned char nesting[JSON_MAX_DEPTH];
-	unsigned char pending[8];
-	unsigned pending_count;
+	unsigned char nesting[JSON_MAX_DEPTH]; /* the bracket that closes each level */
+	bool in_key;                   /* the string being read is a key */
+	unsigned char sequence[4];     /* of a character that is not whole yet */
+	unsigned sequence_size;
+	unsigned escape, escape_digits; /* of a \u escape */
+	unsigned number_size;
+	const char *literal;           /* what is still to come of true, false or null */
 };
 
 void json_scanner_init(struct json_scanner *scanner);

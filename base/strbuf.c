@@ -117,6 +117,14 @@ void strbuf_drop(struct strbuf *buf, size_t size)
 	buf->size -= size;
 }
 
+void strbuf_cut(struct strbuf *buf, size_t size)
+{
+	if (size >= buf->size)
+		return;
+	buf->size = size;
+	buf->data[size] = '\0';
+}
+
 char *strbuf_take(struct strbuf *buf, size_t *ret_size)
 {
 	char *data = buf->failed ? NULL : buf->capacity ? buf->data : strdup("");

@@ -43,6 +43,8 @@ char *strbuf_room(struct strbuf *buf, size_t more);
 void strbuf_grown(struct strbuf *buf, size_t by);
 /* Drops the first `size` bytes. */
 void strbuf_drop(struct strbuf *buf, size_t size);
+/* Keeps no more than the first `size` bytes. */
+void strbuf_cut(struct strbuf *buf, size_t size);
 
 /* Moves the bytes out; free() them. NULL when failed. The buffer is empty afterwards. */
 char *strbuf_take(struct strbuf *buf, size_t *ret_size);
