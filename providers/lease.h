@@ -2,10 +2,11 @@
 /*
  * lease.h: who has which sandbox, until when. One table for all providers.
  *
- * A lease belongs to one trajectory. Its life: (STARTING ->) ACTIVE -> RELEASING -> RELEASED, or ACTIVE -> EXPIRED (its TTL
- * passed) or LOST (its sandbox died). A released lease is gone from the tree at once; EXPIRED and LOST ones stay to be looked at
- * (an EXPIRED one for LEASE_KEEP_EXPIRED_MS) until they are terminated or their trajectory is created again.
- * Threads: loop. No call blocks.
+ * A lease belongs to one trajectory. Its life: (STARTING ->) ACTIVE -> RELEASING -> RELEASED, or
+ * ACTIVE -> EXPIRED (its TTL passed) or LOST (its sandbox died). A released lease is gone from the
+ * tree at once; EXPIRED and LOST ones stay to be looked at (an EXPIRED one for
+ * LEASE_KEEP_EXPIRED_MS) until they are terminated or their trajectory is created again. Threads:
+ * loop. No call blocks.
  */
 #ifndef PROVIDERS_LEASE_H
 #define PROVIDERS_LEASE_H
@@ -27,7 +28,14 @@ struct pool;
 
 enum { LEASE_KEEP_EXPIRED_MS = 600 * 1000, LEASE_REMEMBER_RELEASED_MS = 24 * 3600 * 1000 };
 
-enum lease_state { LEASE_STARTING, LEASE_ACTIVE, LEASE_RELEASING, LEASE_RELEASED, LEASE_EXPIRED, LEASE_LOST };
+enum lease_state {
+	LEASE_STARTING,
+	LEASE_ACTIVE,
+	LEASE_RELEASING,
+	LEASE_RELEASED,
+	LEASE_EXPIRED,
+	LEASE_LOST
+};
 const char *lease_state_name(enum lease_state state);
 
 struct lease_hooks {
@@ -37,43 +45,57 @@ struct lease_hooks {
 };
 
 /* Opens the provider that the configuration names (fake only in tests). */
-int lease_table_create(struct loop *loop, const struct config *config, struct journal *journal, struct events *events,
-	const struct lease_hooks *hooks, struct lease_table **ret_table, struct error *err);
+int lease_table_create(struct loop *loop, const struct config *config, struct journal *journal,
+	struct events *events, const struct lease_hooks *hooks, struct lease_table **ret_table,
+	struct error *err);
+/* After lease_table_stop(), or with the loop no longer running. References are given back before.
+ * Accepts NULL. */
 void lease_table_destroy(struct lease_table *table);
 
 typedef void lease_done_fn(void *data, int r, const struct error *err);
 void lease_table_start(struct lease_table *table, lease_done_fn *started, void *data);
 /* Ends every lease (reason stopping), then the provider. */
 void lease_table_stop(struct lease_table *table, lease_done_fn *stopped, void *data);
-struct pool *lease_table_pool(const struct lease_table *table); /* NULL when the provider has none */
+struct pool *lease_table_pool(
+	const struct lease_table *table); /* NULL when the provider has none */
 
+/* What went wrong, on r < 0, is in err. The lease is borrowed: lease_ref() it to keep it. */
 typedef void lease_acquired_fn(void *data, int r, struct lease *lease, const struct error *err);
 
 /*
- * `create`: the live lease of the spec's trajectory, or a new one. done() runs once, later, after the journal has it:
- * 0; -EEXIST (spec_differs); -EPROTOTYPE (mode_mismatch); -EAGAIN, -ETIMEDOUT, -EBUSY, -ECANCELED as pool_lend(). spec is borrowed for the call.
+ * `create`: the live lease of the spec's trajectory, or a new one. done() runs once, later, after
+ * the journal has it: 0; -EEXIST (spec_differs); -EPROTOTYPE (mode_mismatch); -EINVAL
+ * (unknown_image); -EAGAIN, -ETIMEDOUT, -EBUSY, -ECANCELED as pool_lend(). spec is borrowed for the
+ * call.
  */
-struct operation *lease_create(struct lease_table *table, const struct sandbox_spec *spec, lease_acquired_fn *done, void *data);
+struct operation *lease_create(struct lease_table *table, const struct sandbox_spec *spec,
+	lease_acquired_fn *done, void *data);
 /* mkdir: a new lease now, or -EEXIST, -EAGAIN; never queues. */
-struct operation *lease_create_now(struct lease_table *table, const struct sandbox_spec *spec, lease_acquired_fn *done, void *data);
+struct operation *lease_create_now(struct lease_table *table, const struct sandbox_spec *spec,
+	lease_acquired_fn *done, void *data);
 
 /*
- * Ends a lease; a second end is harmless. The lease leaves the tree before the call returns. Appends the JSON reply of
- * `terminate` to reply (may be NULL).
+ * Ends a lease; a second end is harmless. The lease leaves the tree before the call returns.
+ * Appends the JSON reply of `terminate` to reply (may be NULL).
  */
 void lease_end(struct lease *lease, enum reason reason, struct strbuf *reply);
-/* The same by trajectory or lease id: 0; -ENOENT for one never heard of; one released within the last 24 h answers already_released. */
-int lease_end_by_id(struct lease_table *table, const char *id, enum reason reason, struct strbuf *reply, struct error *err);
+/* The same by trajectory or lease id: 0; -ENOENT for one never heard of; one released within the
+ * last 24 h answers already_released. */
+int lease_end_by_id(struct lease_table *table, const char *id, enum reason reason,
+	struct strbuf *reply, struct error *err);
 
 /* Seconds left; negative: no end. */
 double lease_seconds_left(const struct lease *lease);
-/* Sets the end to now + seconds (> 0). -ESTALE for one that is not ACTIVE. */
+/* Sets the end to now + seconds. -EINVAL unless > 0; -ENOTCONN for a LOST lease, -ESTALE for one
+ * that has ended. */
 int lease_renew(struct lease *lease, double seconds, struct error *err);
 
 /* Runs a command. Errors as slot_run(), and -ESTALE (ended), -ENOTCONN (LOST, with the reason). */
-struct operation *lease_run(struct lease *lease, const struct command *command, command_ended_fn *done, void *data);
+struct operation *lease_run(
+	struct lease *lease, const struct command *command, command_ended_fn *done, void *data);
 /* Appends CommandResult JSON and a newline. */
-void lease_render_result(const struct lease *lease, const struct command *command, const struct command_result *result, struct strbuf *out);
+void lease_render_result(const struct lease *lease, const struct command *command,
+	const struct command_result *result, struct strbuf *out);
 
 /* Lookups give NULL when there is none. By serial is for nodes: a serial is never used again. */
 struct lease *lease_find(const struct lease_table *table, const char *trajectory_id);
@@ -93,8 +115,8 @@ const char *lease_trajectory(const struct lease *lease);
 const char *lease_name(const struct lease *lease); /* directory name: lease-name.h */
 enum lease_state lease_state(const struct lease *lease);
 enum reason lease_reason(const struct lease *lease);
-double lease_created_at(const struct lease *lease); /* Unix seconds */
-double lease_changed_at(const struct lease *lease); /* of its last change of state */
+double lease_created_at(const struct lease *lease);	    /* Unix seconds */
+double lease_changed_at(const struct lease *lease);	    /* of its last change of state */
 struct sandbox_root *lease_root(const struct lease *lease); /* borrowed; NULL: none (any more) */
 /* Appends lease.json. */
 void lease_render(const struct lease *lease, struct strbuf *out);

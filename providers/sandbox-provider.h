@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * sandbox-provider.h: one way of running sandboxes. Implementers read this; callers read sandbox.h and lease.h.
+ * sandbox-provider.h: one way of running sandboxes. Implementers read this; callers read sandbox.h
+ *and lease.h.
  *
  *	open -> start -> { create -> run ... -> destroy } ... -> stop -> close
  *
- * Every call is made and completed on the loop and returns at once; nothing here blocks. A done() runs once, later, never
- * inside the call that was given it. An operation may be cancelled (base/operation.h): what was half made is destroyed.
+ * Every call is made and completed on the loop and returns at once; nothing here blocks. A done()
+ *runs once, later, never inside the call that was given it. An operation may be cancelled
+ *(base/operation.h): what was half made is destroyed.
  */
 #ifndef PROVIDERS_SANDBOX_PROVIDER_H
 #define PROVIDERS_SANDBOX_PROVIDER_H
@@ -36,12 +38,15 @@ struct sandbox_provider_env {
 /* First member of an implementation's own struct. */
 struct sandbox {
 	const struct sandbox_provider_ops *ops;
-	char sandbox_id[256];    /* of a remote sandbox; "": the lease id is used */
-	unsigned slot;           /* local only; UINT_MAX: none */
-	uint32_t generation;     /* local only; 0: none */
+	char sandbox_id[256];	   /* of a remote sandbox; "": the lease id is used */
+	unsigned slot;		   /* local only; UINT_MAX: none */
+	uint32_t generation;	   /* local only; 0: none */
 	struct sandbox_root *root; /* NULL: its files are not on this machine */
-	void *lease;             /* the lease table's */
+	void *lease;		   /* the lease table's */
 };
+
+/* A wait without an end of its own; added to a time it does not overflow. */
+#define SANDBOX_WAIT ((uint64_t)INT64_MAX)
 
 typedef void provider_done_fn(void *data, int r, const struct error *err);
 typedef void sandbox_created_fn(void *data, int r, struct sandbox *box, const struct error *err);
@@ -54,14 +59,30 @@ struct sandbox_provider_ops {
 	int (*open)(const struct sandbox_provider_env *env, void **ret_self, struct error *err);
 	void (*close)(void *self); /* accepts NULL */
 	void (*start)(void *self, provider_done_fn *started, void *data);
+	/* Every sandbox has been destroyed before; gone() of those still being reset runs before
+	 * stopped(). */
 	void (*stop)(void *self, provider_done_fn *stopped, void *data);
 
-	/* Makes a sandbox for the spec (borrowed for the call). wait_ms as in pool_lend(). On success the box is the caller's until destroy. */
+	/* Optional: refuses a spec that it can never serve, before anything is taken. */
+	int (*check)(void *self, const struct sandbox_spec *spec, struct error *err);
+
+	/*
+	 * Makes a sandbox for the spec (borrowed for the call). wait_ms is 0 (now, or -EAGAIN) or
+	 * SANDBOX_WAIT (in line, until it is cancelled; the lease table keeps the time). On success
+	 * the box is the caller's until destroy; a box that comes after a cancel is destroyed by
+	 * the provider.
+	 */
 	struct operation *(*create)(void *self, const struct sandbox_spec *spec, uint64_t wait_ms,
 		sandbox_created_fn *done, void *data);
-	/* Runs a command (copied). Errors and result as slot_run(). */
-	struct operation *(*run)(struct sandbox *box, const struct command *command, command_ended_fn *done, void *data);
-	/* Gives it back. Cannot fail: what cannot be killed now is remembered. gone (may be NULL) runs when it is reusable. Accepts NULL. */
+	/* Runs a command (copied). Errors and result as slot_run(); exec_id counts from 1 within
+	 * the box. */
+	struct operation *(*run)(struct sandbox *box, const struct command *command,
+		command_ended_fn *done, void *data);
+	/*
+	 * Gives it back. Cannot fail: what cannot be killed now is remembered. Commands still
+	 * running end as lost, with this reason. gone (may be NULL) runs once, later, when it is
+	 * reusable. Accepts NULL.
+	 */
 	void (*destroy)(struct sandbox *box, enum reason reason, sandbox_gone_fn *gone, void *data);
 
 	/* Optional: the pool behind it, for slots/ and status; NULL: it has none. */
