@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "tools/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/strbuf.h"
+#include "config/settings.h"
+#include "fs/filesystem.h"
+#include "pool/events.h"
+#include "pool/journal.h"
+#include "providers/lease.h"
+#include "tools/background.h"
+#include "tools/options.h"
+
+enum { EVENTS_KEPT = 10000 };
+
+struct daemon {
+	struct daemon_options *options;
+	const struct config *config;
+	struct loop *loop;
+	struct journal *journal;
+	struct events *events;
+	struct filesystem *fs;
+	struct lease_table *leases;
+	int signal_fd;
+	struct loop_watch *signal_watch;
+	struct loop_watch *starter_watch;
+	int mount_errno; /* what the worker found; 0: the mount answers */
+	bool mounted, stopping, leases_stopped;
+	struct error failure; /* code 0: none; the first one stays */
+};
+
+static void note_failure(struct daemon *daemon, const struct error *why)
+{
+	if (daemon->failure.code == 0)
+		daemon->failure = *why;
+}
+
+static void say_event(struct daemon *daemon, const char *from, const char *to)
+{
+	events_add(daemon->events,
+		&(struct event){.kind = "daemon", .id = "dressagefs", .from = from, .to = to});
+}
+
+/* --- Stop --- */
+
+static void finish_when_quiet(struct daemon *daemon)
+{
+	if (daemon->leases_stopped && !daemon->mounted)
+		loop_stop(daemon->loop);
+}
+
+static void handle_leases_stopped(void *data, int r, const struct error *err)
+{
+	struct daemon *daemon = data;
+
+	if (r < 0)
+		note_failure(daemon, err);
+	daemon->leases_stopped = true;
+	if (daemon->mounted)
+		filesystem_unmount(daemon->fs);
+	finish_when_quiet(daemon);
+}
+
+static void begin_stop(struct daemon *daemon)
+{
+	if (daemon->stopping)
+		return;
+	daemon->stopping = true;
+	say_event(daemon, "READY", "STOPPING");
+	lease_table_stop(daemon->leases, handle_leases_stopped, daemon);
+}
+
+static void handle_unmounted(void *data)
+{
+	struct daemon *daemon = data;
+
+	daemon->mounted = false;
+	if (!daemon->stopping)
+		log_info("unmounted from outside");
+	begin_stop(daemon);
+	finish_when_quiet(daemon);
+}
+
+static void fail_start(struct daemon *daemon, const struct error *why)
+{
+	note_failure(daemon, why);
+	begin_stop(daemon);
+}
+
+/* --- Signals --- */
+
+static void handle_signal(void *data, unsigned events)
+{
+	struct daemon *daemon = data;
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(daemon->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	if (info.ssi_signo == SIGHUP && !isatty(STDIN_FILENO)) {
+		log_warn("SIGHUP: no setting can change while the daemon runs; restart it");
+		return;
+	}
+	if (!daemon->stopping)
+		log_info("stopping: SIG%s", sigabbrev_np((int)info.ssi_signo));
+	begin_stop(daemon);
+}
+
+/* Blocks the signals for every thread that will be: they arrive as bytes on a descriptor. */
+static int open_signals(struct daemon *daemon, struct error *err)
+{
+	sigset_t stop;
+
+	(void)sigemptyset(&stop);
+	(void)sigaddset(&stop, SIGTERM);
+	(void)sigaddset(&stop, SIGINT);
+	(void)sigaddset(&stop, SIGQUIT);
+	(void)sigaddset(&stop, SIGHUP);
+	(void)sigaddset(
+		&stop, SIGPIPE); /* never read: a write to a closed pipe fails with EPIPE instead */
+	(void)pthread_sigmask(SIG_BLOCK, &stop, NULL);
+	(void)sigdelset(&stop, SIGPIPE);
+	daemon->signal_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (daemon->signal_fd < 0)
+		return error_errno(err, errno, "cannot listen for signals");
+	return loop_watch_start(daemon->loop, daemon->signal_fd, LOOP_READABLE, handle_signal,
+		daemon, &daemon->signal_watch, err);
+}
+
+/* --- Start --- */
+
+/* Only an error can be seen at this end of the pipe: the starter has gone, and nobody would know of
+ * this daemon. */
+static void handle_starter_gone(void *data, unsigned events)
+{
+	struct daemon *daemon = data;
+	struct error why = ERROR_NONE;
+
+	(void)events;
+	loop_watch_stop(daemon->starter_watch);
+	daemon->starter_watch = NULL;
+	(void)error_set(&why, ECANCELED, "whoever started the daemon has gone before it was ready");
+	fail_start(daemon, &why);
+}
+
+static int open_log_beside_journal(const struct config *config)
+{
+	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
+
+	if (*config->dressage.log_file)
+		return -1;
+	strbuf_addf(&path, "%s/dressagefs.log", config->dressage.state_dir);
+	return open(path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+}
+
+static void say_ready(struct daemon *daemon)
+{
+	CLEANUP(closep) int log_fd = -1;
+
+	log_info("ready: mounted at '%s', %u slots of %s", daemon->config->mount.mountpoint,
+		daemon->config->pool.slots, daemon->config->dressage.provider);
+	say_event(daemon, "STARTING", "READY");
+	if (daemon->options->ready_fd < 0)
+		return;
+	loop_watch_stop(daemon->starter_watch);
+	daemon->starter_watch = NULL;
+	log_fd = open_log_beside_journal(daemon->config);
+	background_say_ready(daemon->options->ready_fd, log_fd);
+	(void)close(daemon->options->ready_fd);
+	daemon->options->ready_fd = -1;
+}
+
+/* On a worker: the answer comes from the loop, which must not wait for itself. */
+static void try_mount(void *data)
+{
+	struct daemon *daemon = data;
+	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
+	struct stat st;
+
+	strbuf_addf(&path, "%s/status.json", daemon->config->mount.mountpoint);
+	daemon->mount_errno = stat(path.data, &st) == 0 ? 0 : errno;
+}
+
+static void handle_mount_tried(void *data)
+{
+	struct daemon *daemon = data;
+	struct error why = ERROR_NONE;
+
+	if (daemon->stopping)
+		return;
+	if (daemon->mount_errno == 0) {
+		say_ready(daemon);
+		return;
+	}
+	(void)error_errno(&why, daemon->mount_errno, "the mount at '%s' does not answer",
+		daemon->config->mount.mountpoint);
+	fail_start(daemon, &why);
+}
+
+static void handle_leases_started(void *data, int r, const struct error *err)
+{
+	struct daemon *daemon = data;
+	struct error why = ERROR_NONE;
+
+	if (daemon->stopping)
+		return;
+	if (r < 0) {
+		fail_start(daemon, err);
+		return;
+	}
+	if (filesystem_mount(daemon->fs, daemon->leases, &why) < 0) {
+		fail_start(daemon, &why);
+		return;
+	}
+	daemon->mounted = true;
+	if (loop_work(daemon->loop, try_mount, handle_mount_tried, daemon, &why) < 0)
+		fail_start(daemon, &why);
+}
+
+static void log_remark(void *data, int level, const char *sentence)
+{
+	(void)data;
+	if (level <= LOG_LEVEL_WARN)
+		log_warn("%s", sentence);
+	else
+		log_info("%s", sentence);
+}
+
+static int open_leases(struct daemon *daemon, struct error *err)
+{
+	const struct filesystem_options options = {
+		.loop = daemon->loop,
+		.config = daemon->config,
+		.events = daemon->events,
+		.read_only = daemon->options->read_only,
+	};
+	const struct filesystem_hooks hooks = {.unmounted = handle_unmounted, .data = daemon};
+	struct lease_hooks lease_hooks;
+	int r;
+
+	r = filesystem_create(&options, &hooks, &daemon->fs, err);
+	if (r < 0)
+		return r;
+	lease_hooks = filesystem_lease_hooks(daemon->fs);
+	return lease_table_create(daemon->loop, daemon->config, daemon->journal, daemon->events,
+		&lease_hooks, &daemon->leases, err);
+}
+
+static int open_all(struct daemon *daemon, struct error *err)
+{
+	const char *log_file = daemon->config->dressage.log_file;
+	int r;
+
+	r = log_open((enum log_level)daemon->config->dressage.log_level,
+		*log_file ? log_file : NULL, err);
+	if (r == 0)
+		r = loop_create(&daemon->loop, err);
+	if (r == 0)
+		r = open_signals(daemon, err);
+	if (r == 0 && daemon->options->ready_fd >= 0)
+		r = loop_watch_start(daemon->loop, daemon->options->ready_fd, LOOP_READABLE,
+			handle_starter_gone, daemon, &daemon->starter_watch, err);
+	if (r == 0)
+		r = journal_open(
+			daemon->loop, daemon->config->dressage.state_dir, &daemon->journal, err);
+	if (r == 0)
+		r = events_create(EVENTS_KEPT, &daemon->events, err);
+	if (r == 0)
+		r = open_leases(daemon, err);
+	return r;
+}
+
+/* Accepts one that is half open. */
+static void close_all(struct daemon *daemon)
+{
+	filesystem_destroy(daemon->fs); /* its threads may hold references to leases */
+	lease_table_destroy(daemon->leases);
+	events_destroy(daemon->events);
+	journal_close(daemon->journal);
+	loop_watch_stop(daemon->starter_watch);
+	loop_watch_stop(daemon->signal_watch);
+	if (daemon->signal_fd >= 0)
+		(void)close(daemon->signal_fd);
+	loop_destroy(daemon->loop);
+}
+
+int daemon_run(struct daemon_options *options, const struct config *config, struct error *err)
+{
+	struct daemon daemon = {
+		.options = options,
+		.config = config,
+		.signal_fd = -1,
+	};
+	int r = open_all(&daemon, err);
+
+	if (r == 0) {
+		config_each_remark(config, log_remark, NULL);
+		lease_table_start(daemon.leases, handle_leases_started, &daemon);
+		loop_run(daemon.loop);
+		if (daemon.failure.code != 0) {
+			*err = daemon.failure;
+			r = -err->code;
+		} else {
+			log_info("stopped");
+		}
+	}
+	close_all(&daemon);
+	return r;
+}

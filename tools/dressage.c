@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* dressage: the mount from a command line. Everything here can be done with echo, cat, mkdir and
+ * rmdir as well. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/client.h"
+
+static const struct client_command *const commands[] = {
+	&create_command,
+	&terminate_command,
+	&exec_command,
+	&ls_command,
+	&status_command,
+	&config_command,
+};
+
+static void print_usage(FILE *to)
+{
+	(void)fputs(
+		"usage: dressage [--mount DIR] [--config FILE] COMMAND ...\n\n"
+		"Takes agent sandboxes from a dressagefs mount, runs commands in them and gives them back.\n\n"
+		"commands:\n",
+		to);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		(void)fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+	(void)fputs(
+		"\noptions:\n"
+		"  --mount DIR    the mount to talk to; else $DRESSAGE_MOUNT, else the configured mountpoint\n"
+		"  --config FILE  the configuration to find that mountpoint in\n"
+		"  --help, --version\n\n"
+		"exit status: 0 done or healthy, 1 refused or failed, 2 usage, 3 no daemon, 4 degraded, 5 timed out,\n"
+		"6 nothing free; exec: the command's own, 124 timeout, 125 infrastructure, 128+n signal n\n\n"
+		"'dressage COMMAND --help' says more of each.\n",
+		to);
+}
+
+static const struct client_command *find_command(const char *name)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
+		if (strcmp(commands[i]->name, name) == 0)
+			return commands[i];
+	}
+	return NULL;
+}
+
+/* Reads the options before the command. -1: go on; else the exit code. */
+static int parse_options(int argc, char **argv, struct client *client)
+{
+	static const struct option options[] = {
+		{"mount", required_argument, NULL, 'm'},
+		{"config", required_argument, NULL, 'c'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
+	};
+
+	for (int c; (c = getopt_long(argc, argv, "+h", options, NULL)) !=
+		    -1;) { // NOLINT(concurrency-mt-unsafe)
+		switch (c) {
+		case 'm':
+			client->mount_option = optarg;
+			break;
+		case 'c':
+			client->config_option = optarg;
+			break;
+		case 'h':
+			print_usage(stdout);
+			return EXIT_DONE;
+		case 'V':
+			(void)puts("dressage " DRESSAGE_VERSION);
+			return EXIT_DONE;
+		default:
+			print_usage(stderr);
+			return EXIT_USAGE;
+		}
+	}
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	struct client client = {0};
+	const struct client_command *command;
+	int code = parse_options(argc, argv, &client);
+
+	if (code >= 0)
+		return code;
+	if (optind == argc) {
+		print_usage(stderr);
+		return EXIT_USAGE;
+	}
+	command = find_command(argv[optind]);
+	if (!command) {
+		complain("no command '%s'; 'dressage --help' lists them", argv[optind]);
+		return EXIT_USAGE;
+	}
+	argc -= optind;
+	argv += optind;
+	optind = 0; /* glibc: begin anew */
+	code = command->run(&client, argc, argv);
+	client_fini(&client);
+	return code;
+}

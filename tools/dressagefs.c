@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* dressagefs: the daemon. main() is a table of contents: options, configuration, background or run.
+ */
+#include <errno.h>
+#include <linux/close_range.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "config/settings.h"
+#include "tools/background.h"
+#include "tools/daemon.h"
+#include "tools/options.h"
+
+/* What we were started with must not reach a sandbox: every descriptor but the standard ones is
+ * closed on exec. */
+static void mark_inherited_descriptors(void)
+{
+	(void)close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
+}
+
+/* A slot takes a dozen descriptors and a lease's open files one each; the soft limit of 1024 is for
+ * select(2) users. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int load_config(
+	const struct daemon_options *options, struct config **ret_config, struct error *err)
+{
+	const struct config_sources sources = {
+		.file = options->config,
+		.overrides = (const char *const *)options->overrides,
+		.environ = (const char *const *)environ,
+		.mountpoint = options->mountpoint,
+	};
+
+	return config_load(&sources, ret_config, err);
+}
+
+static void print_remark(void *data, int level, const char *sentence)
+{
+	(void)data;
+	if (level <= LOG_LEVEL_WARN)
+		(void)fprintf(stderr, "dressagefs: %s\n", sentence);
+}
+
+static int check(const struct config *config)
+{
+	config_each_remark(config, print_remark, NULL);
+	(void)puts("OK");
+	return 0;
+}
+
+static int run(int argc, char **argv, struct daemon_options *options, struct error *err)
+{
+	struct config *config;
+	int r = load_config(options, &config, err);
+
+	if (r < 0)
+		return r;
+	if (options->check)
+		r = check(config);
+	else if (options->foreground)
+		r = daemon_run(options, config, err);
+	else
+		r = start_in_background(argc, argv, err);
+	config_free(config);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct daemon_options options;
+	struct error err = ERROR_NONE;
+	int code;
+
+	mark_inherited_descriptors();
+	code = options_parse(argc, argv, &options);
+	if (code >= 0)
+		return code;
+	raise_descriptor_limit();
+	code = EXIT_SUCCESS;
+	if (run(argc, argv, &options, &err) < 0) {
+		code = EXIT_FAILURE;
+		if (options.ready_fd >= 0)
+			background_say_failed(options.ready_fd, &err);
+		else
+			(void)fprintf(stderr, "dressagefs: %s\n", err.text);
+	}
+	options_fini(&options);
+	return code;
+}
