@@ -36,7 +36,7 @@ struct journal_lease {
 	const char *spec;     /* as JSON */
 };
 
-/* r is 0 or -errno with err filled. */
+/* r is 0 or -errno with err filled. It may put further rows, but not close the journal. */
 typedef void journal_committed_fn(void *data, int r, const struct error *err);
 typedef void journal_slot_fn(void *data, const struct journal_slot *slot);
 typedef void journal_lease_fn(void *data, const struct journal_lease *lease);

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "pool/events.h"
+
+static void eventsp(struct events **events)
+{
+	events_destroy(*events);
+}
+
+static void jsonp(cJSON **json)
+{
+	cJSON_Delete(*json);
+}
+
+static const struct event lent = {
+	.kind = "slot", .id = "0003", .from = "READY", .to = "LEASED", .generation = 7};
+
+static void an_event_is_one_json_line_with_every_field(void **state)
+{
+	CLEANUP(eventsp) struct events *events = NULL;
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	CLEANUP(jsonp) cJSON *json = NULL;
+	struct event lost = lent;
+
+	lost.reason = REASON_SLOT_LOST;
+	assert_int_equal(events_create(4, &events, NULL), 0);
+	events_add(events, &lost);
+	events_render(events, &text);
+	assert_ptr_equal(strchr(text.data, '\n'), text.data + text.size - 1);
+	assert_int_equal(json_parse_object(text.data, text.size, &json, NULL), 0);
+	assert_int_equal(cJSON_GetObjectItem(json, "seq")->valueint, 1);
+	assert_true(cJSON_GetObjectItem(json, "ts")->valuedouble > 1.5e9);
+	assert_string_equal(cJSON_GetObjectItem(json, "kind")->valuestring, "slot");
+	assert_string_equal(cJSON_GetObjectItem(json, "id")->valuestring, "0003");
+	assert_string_equal(cJSON_GetObjectItem(json, "from")->valuestring, "READY");
+	assert_string_equal(cJSON_GetObjectItem(json, "to")->valuestring, "LEASED");
+	assert_string_equal(cJSON_GetObjectItem(json, "reason")->valuestring, "slot_lost");
+	assert_int_equal(cJSON_GetObjectItem(json, "generation")->valueint, 7);
+}
+
+static void the_ring_keeps_the_newest_in_order(void **state)
+{
+	CLEANUP(eventsp) struct events *events = NULL;
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	const char *at;
+
+	assert_int_equal(events_create(3, &events, NULL), 0);
+	for (unsigned i = 0; i < 8; i++)
+		events_add(events, &lent);
+	events_render(events, &text);
+	at = text.data;
+	for (unsigned seq = 6; seq <= 8; seq++) {
+		char start[32];
+
+		(void)snprintf(start, sizeof(start), "{\"seq\":%u,", seq);
+		assert_memory_equal(at, start, strlen(start));
+		at = strchr(at, '\n') + 1;
+	}
+	assert_int_equal(*at, '\0');
+}
+
+static void an_id_with_quotes_and_newlines_stays_one_valid_line(void **state)
+{
+	CLEANUP(eventsp) struct events *events = NULL;
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	CLEANUP(jsonp) cJSON *json = NULL;
+	struct event odd = {.kind = "lease", .id = "a\"b\\c\nd\x01", .to = "ACTIVE"};
+
+	assert_int_equal(events_create(1, &events, NULL), 0);
+	events_add(events, &odd);
+	events_render(events, &text);
+	assert_ptr_equal(strchr(text.data, '\n'), text.data + text.size - 1);
+	assert_int_equal(json_parse_object(text.data, text.size, &json, NULL), 0);
+	assert_string_equal(cJSON_GetObjectItem(json, "id")->valuestring, odd.id);
+	assert_string_equal(cJSON_GetObjectItem(json, "from")->valuestring, "");
+}
+
+static void no_events_render_as_nothing(void **state)
+{
+	CLEANUP(eventsp) struct events *events = NULL;
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+
+	assert_int_equal(events_create(0, &events, NULL), 0);
+	events_add(events, &lent);
+	events_render(events, &text);
+	assert_int_equal(text.size, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_event_is_one_json_line_with_every_field),
+		cmocka_unit_test(the_ring_keeps_the_newest_in_order),
+		cmocka_unit_test(an_id_with_quotes_and_newlines_stays_one_valid_line),
+		cmocka_unit_test(no_events_render_as_nothing),
+	};
+
+	log_set_level(LOG_LEVEL_WARN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
