@@ -14,12 +14,13 @@
 #include "base/reason.h"
 #include "base/strbuf.h"
 
+struct error;
+
 struct command {
 	char *script; /* shell text, NUL-terminated; NULL: argv is used */
 	char **argv;  /* NULL-terminated, run without a shell; NULL: script is used */
 	char *cwd;    /* NULL: /workspace; a relative one is under /workspace */
-	char **env;   /* "NAME=value", NULL-terminated, added to the sandbox's own; NULL: nothing to
-			 add */
+	char **env;   /* "NAME=value", NULL-terminated, added to the sandbox's own; NULL: none */
 	char *stdin_data;	  /* NULL: standard input is /dev/null */
 	size_t stdin_size;	  /* bytes */
 	uint64_t timeout_ms;	  /* 0: none */
@@ -28,7 +29,6 @@ struct command {
 };
 
 #define COMMAND_INIT ((struct command){0})
-struct error;
 void command_fini(struct command *command);
 /* Copies everything. -ENOMEM. */
 int command_copy(struct command *ret_to, const struct command *from, struct error *err);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * events.h: what happened, one JSON line a state change, the last few thousand kept in memory.
- * Line: {"seq":N,"ts":unix seconds,"kind":"slot","id":"0003","from":"READY","to":"LEASED","reason":"","generation":7}
- * Each is also logged at info. Threads: loop.
+ * Line: {"seq":N,"ts":unix
+ * seconds,"kind":"slot","id":"0003","from":"READY","to":"LEASED","reason":"","generation":7} Each
+ * is also logged at info. Threads: loop.
  */
 #ifndef POOL_EVENTS_H
 #define POOL_EVENTS_H
@@ -17,11 +18,11 @@ struct events;
 struct strbuf;
 
 struct event {
-	const char *kind;     /* "slot", "lease", "exec", "daemon" */
-	const char *id;       /* slot number as four digits, lease id, ... */
+	const char *kind;      /* "slot", "lease", "exec", "daemon" */
+	const char *id;	       /* slot number as four digits, lease id, ... */
 	const char *from, *to; /* states; "" where there is none */
 	enum reason reason;
-	uint32_t generation;  /* 0 where there is none */
+	uint32_t generation; /* 0 where there is none */
 };
 
 int events_create(size_t keep, struct events **ret_events, struct error *err);
