@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * pool.h: a fixed set of warm slots, lent to one holder at a time. It knows who holds a slot, not what a lease is.
+ * pool.h: a fixed set of warm slots, lent to one holder at a time. It knows who holds a slot, not
+ *what a lease is.
  *
- *	pool_create() -> pool_start() -> pool_lend() / slot_run() / pool_return() ... -> pool_stop() -> pool_destroy()
+ *	pool_create() -> pool_start() -> pool_lend() / slot_run() / pool_return() ... -> pool_stop()
+ *-> pool_destroy()
  *
- * Slots start and reset by themselves, in parallel, off the lender's path; one that cannot start is tried again with
- * backoff (0.2 s to 30 s); there are never more than configured. Threads: loop. No call blocks.
+ * Slots start and reset by themselves, in parallel, off the lender's path; one that cannot start is
+ *tried again with backoff (0.2 s to 30 s); there are never more than configured. Threads: loop. No
+ *call blocks.
  */
 #ifndef POOL_POOL_H
 #define POOL_POOL_H
@@ -36,55 +39,64 @@ struct pool_hooks {
 };
 
 /*
- * Takes over the state directory: what an earlier daemon left there (processes by journalled pid, cgroups, directories)
- * is cleared first and said in the log. Config, journal and events are borrowed until pool_destroy().
+ * Takes over the state directory: what an earlier daemon left there (processes by journalled pid,
+ * cgroups, directories) is cleared first and said in the log. Config, journal and events are
+ * borrowed until pool_destroy().
  */
-int pool_create(struct loop *loop, const struct config *config, struct journal *journal, struct events *events,
-	const struct pool_hooks *hooks, struct pool **ret_pool, struct error *err);
-/* Kills whatever still lives, without waiting for it in the loop; call pool_stop() first for a clean end. Accepts NULL. */
+int pool_create(struct loop *loop, const struct config *config, struct journal *journal,
+	struct events *events, const struct pool_hooks *hooks, struct pool **ret_pool,
+	struct error *err);
+/* Kills whatever still lives, without waiting for it in the loop; call pool_stop() first for a
+ * clean end. Accepts NULL. */
 void pool_destroy(struct pool *pool);
 
 typedef void pool_done_fn(void *data, int r, const struct error *err);
 
-/* Starts every slot. started() runs once: 0 when all are READY; -errno, with the first slot's reason, when any failed its first start
- * or `wait_ready_timeout` has passed (the others go on, and are retried). */
+/* Starts every slot. started() runs once: 0 when all are READY; -errno, with the first slot's
+ * reason, when any failed its first start or `wait_ready_timeout` has passed (the others go on, and
+ * are retried). */
 void pool_start(struct pool *pool, pool_done_fn *started, void *data);
-/* No new loans (-EBUSY, stopping); every slot is killed; stopped() runs when no process, cgroup or directory is left. */
+/* No new loans (-EBUSY, stopping); every slot is killed; stopped() runs when no process, cgroup or
+ * directory is left. */
 void pool_stop(struct pool *pool, pool_done_fn *stopped, void *data);
 
 /* r 0: the slot is the holder's until pool_return(). Else slot is NULL and err says why. */
 typedef void slot_lent_fn(void *data, int r, struct slot *slot, const struct error *err);
 
 /*
- * Lends a READY slot to the holder (a trajectory id, copied), in order of asking. While the same holder's former slot is
- * still being reset, the request waits for that too. done() runs once, later: 0; -EAGAIN (pool_exhausted) when wait_ms is 0
- * and nothing is free now; -ETIMEDOUT (pool_exhausted) after wait_ms; -EBUSY (draining, stopping); -ECANCELED.
+ * Lends a READY slot to the holder (a trajectory id, copied), in order of asking. While the same
+ * holder's former slot is still being reset, the request waits for that too. done() runs once,
+ * later: 0; -EAGAIN (pool_exhausted) when wait_ms is 0 and nothing is free now; -ETIMEDOUT
+ * (pool_exhausted) after wait_ms; -EBUSY (draining, stopping); -ECANCELED.
  */
-struct operation *pool_lend(struct pool *pool, const char *holder, uint64_t wait_ms, slot_lent_fn *done, void *data);
+struct operation *pool_lend(
+	struct pool *pool, const char *holder, uint64_t wait_ms, slot_lent_fn *done, void *data);
 
-/* Gives a slot back, LEASED or LOST: it is killed, emptied and started again with the next generation. Its commands end as lost with this reason. */
+/* Gives a slot back, LEASED or LOST: it is killed, emptied and started again with the next
+ * generation. Its commands end as lost with this reason. */
 void pool_return(struct pool *pool, struct slot *slot, enum reason reason);
 
 void pool_drain(struct pool *pool, bool drain);
 
 /*
- * Runs a command in a lent slot. ended() runs once, later: r 0 with a result, which it may take over by
- * copying and zeroing (command_result_init), else it is freed after the call; -ENOTCONN (slot_lost) when the slot is dead
- * already; -ENOMEM, -EMFILE. Cancelling kills the command's tree; the result then has reason cancelled.
- * The command is copied.
+ * Runs a command in a lent slot. ended() runs once, later: r 0 with a result, which it may take
+ * over by copying and zeroing (command_result_init), else it is freed after the call; -ENOTCONN
+ * (slot_lost) when the slot is dead already; -ENOMEM, -EMFILE. Cancelling kills the command's tree;
+ * the result then has reason cancelled. The command is copied.
  */
-struct operation *slot_run(struct slot *slot, const struct command *command, command_ended_fn *ended, void *data);
+struct operation *slot_run(
+	struct slot *slot, const struct command *command, command_ended_fn *ended, void *data);
 
 /* What a slot is, for whoever shows it. Strings live until the next turn of the loop. */
 struct slot_view {
 	unsigned number;
 	uint32_t generation;
 	enum slot_state state;
-	pid_t pid;               /* of init on the host; 0: none */
-	const char *holder;      /* "" when not lent */
-	const char *last_error;  /* "" when there was none */
-	double since;            /* Unix seconds of the last change of state */
-	uint64_t last_pong_ms;   /* loop_now_ms() of the last sign of life */
+	pid_t pid;		/* of init on the host; 0: none */
+	const char *holder;	/* "" when not lent */
+	const char *last_error; /* "" when there was none */
+	double since;		/* Unix seconds of the last change of state */
+	uint64_t last_pong_ms;	/* loop_now_ms() of the last sign of life */
 };
 
 struct slot_view slot_view(const struct slot *slot);
@@ -93,7 +105,8 @@ struct slot *pool_slot(const struct pool *pool, unsigned number); /* NULL when t
 unsigned pool_queue_length(const struct pool *pool);
 bool pool_is_draining(const struct pool *pool);
 
-/* Files of a lent slot: see sandbox_root in providers/sandbox.h. -1 and 0 while it has no living init. Borrowed. */
+/* Files of a lent slot: see sandbox_root in providers/sandbox.h. -1 and 0 while it has no living
+ * init. Borrowed. */
 int slot_root_fd(const struct slot *slot);
 int slot_pidfd(const struct slot *slot);
 uid_t slot_host_uid(const struct slot *slot);
