@@ -2,10 +2,11 @@
 /*
  * interrupt.h: what the processes behind a request are about to do, read from /proc.
  *
- * Linux sends FUSE an INTERRUPT for any signal of the waiting thread, a SIGWINCH or a handled SIGALRM as well as a ^C.
- * Only one that will end the process, or that its user sent to end it, cancels what the request waits for.
- * A pid or tid is as FUSE gives it: 0 when the process lives in a pid namespace that we cannot see.
- * Threads: any. Each call reads one small file of /proc and does not block.
+ * Linux sends FUSE an INTERRUPT for any signal of the waiting thread, a SIGWINCH or a handled
+ * SIGALRM as well as a ^C. Only one that will end the process, or that its user sent to end it,
+ * cancels what the request waits for. A pid or tid is as FUSE gives it: 0 when the process lives in
+ * a pid namespace that we cannot see. Threads: any. Each call reads one small file of /proc and
+ * does not block.
  */
 #ifndef FS_INTERRUPT_H
 #define FS_INTERRUPT_H
@@ -13,7 +14,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* True when SIGKILL (every fatal default action shows as that), INT, TERM, HUP or QUIT is pending for the thread, or when it cannot be seen. */
+/* True when SIGKILL (every fatal default action shows as that), INT, TERM, HUP or QUIT is pending
+ * for the thread, or when it cannot be seen. */
 bool interrupt_cancels(pid_t tid);
 
 /* True when the process is exiting because of a signal. False when that cannot be seen. */

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "fs/interrupt.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+enum {
+	STATUS_MAX = 16384, /* 1.5 KiB in most cases; a user may be in many groups */
+	FLAG_EXITING = 0x4, /* PF_EXITING of linux/sched.h */
+	STAT_FLAGS = 9,	    /* fields as proc(5) numbers them */
+	STAT_EXIT_CODE = 52,
+	STAT_AFTER_NAME = 3,
+};
+
+/* The number that stands behind "key:" at the beginning of a line. */
+static bool status_number(const char *status, const char *key, int base, uint64_t *ret_value)
+{
+	size_t len = strlen(key);
+
+	for (const char *line = status; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, key, len) || line[len] != ':')
+			continue;
+		*ret_value = strtoull(line + len + 1, NULL, base);
+		return true;
+	}
+	return false;
+}
+
+bool interrupt_cancels_by_status(const char *status)
+{
+	static const int signals[] = {SIGKILL, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	uint64_t mine, shared, blocked;
+
+	if (!status_number(status, "SigPnd", 16, &mine) ||
+		!status_number(status, "ShdPnd", 16, &shared) ||
+		!status_number(status, "SigBlk", 16, &blocked))
+		return true; /* nothing that we know of a thread: it cannot be seen */
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if ((mine | shared) & ~blocked & UINT64_C(1) << (signals[i] - 1))
+			return true;
+	return false;
+}
+
+pid_t process_by_status(const char *status)
+{
+	uint64_t tgid;
+
+	return status_number(status, "Tgid", 10, &tgid) ? (pid_t)tgid : 0;
+}
+
+/* The field of /proc/<pid>/stat; the process's name, which may hold anything, ends with the last
+ * ')'. */
+static const char *stat_field(const char *stat, unsigned number)
+{
+	const char *at = strrchr(stat, ')');
+
+	if (!at)
+		return NULL;
+	at++;
+	for (unsigned field = STAT_AFTER_NAME; field < number && at; field++)
+		at = strchr(at + 1, ' ');
+	return at && at[0] == ' ' ? at + 1 : NULL;
+}
+
+bool process_is_dying_by_stat(const char *stat)
+{
+	const char *flags = stat_field(stat, STAT_FLAGS);
+	const char *exit_code = stat_field(stat, STAT_EXIT_CODE);
+
+	if (!flags || !exit_code)
+		return false;
+	return strtoul(flags, NULL, 10) & FLAG_EXITING && strtoul(exit_code, NULL, 10) & 0x7f;
+}
+
+/* Reads /proc/<tid>/<name>; "" when that thread cannot be seen. */
+static void read_proc(pid_t tid, const char *name, char *ret_text)
+{
+	char path[64];
+	size_t size = 0;
+	ssize_t got;
+	CLEANUP(closep) int fd = -1;
+
+	ret_text[0] = '\0';
+	if (tid <= 0)
+		return;
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	do {
+		got = read(fd, ret_text + size, STATUS_MAX - 1 - size);
+		size += got > 0 ? (size_t)got : 0;
+	} while (got > 0 && size < STATUS_MAX - 1);
+	ret_text[size] = '\0';
+}
+
+bool interrupt_cancels(pid_t tid)
+{
+	char status[STATUS_MAX];
+
+	read_proc(tid, "status", status);
+	return interrupt_cancels_by_status(status);
+}
+
+bool process_is_dying(pid_t tid)
+{
+	char stat[STATUS_MAX];
+
+	read_proc(tid, "stat", stat);
+	return process_is_dying_by_stat(stat);
+}
+
+pid_t process_of_thread(pid_t tid)
+{
+	char status[STATUS_MAX];
+
+	read_proc(tid, "status", status);
+	return process_by_status(status);
+}
