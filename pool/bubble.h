@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * bubble.h: one running bubblewrap with our init as its pid 1, from posix_spawn to death. docs/slot.md has the recipe.
+ * bubble.h: one running bubblewrap with our init as its pid 1, from posix_spawn to death.
+ *docs/slot.md has the recipe.
  *
- *	bubble_spawn() -> ready() -> any number of bubble_exec() -> bubble_kill() or a crash -> died() -> bubble_destroy()
+ *	bubble_spawn() -> ready() -> any number of bubble_exec() -> bubble_kill() or a crash ->
+ *died() -> bubble_destroy()
  *	              \-> died() (the start failed: the text names the step)
  *
  * Everything that comes out of it is hostile: a message that breaks the protocol kills the bubble.
@@ -24,25 +26,29 @@ struct error;
 struct loop;
 
 /*
- * What all bubbles of a daemon share, made once: init in a sealed memfd, the seccomp program, the generated /etc, the list
- * of host paths to bind. etc_dir is made (and replaced) at etc_path. Destroy after the last bubble.
+ * What all bubbles of a daemon share, made once: init in a sealed memfd, the seccomp program, the
+ * generated /etc, the list of host paths to bind. etc_dir is made (and replaced) at etc_path.
+ * Destroy after the last bubble.
  */
-int bubble_kit_create(const struct config *config, const char *etc_path, struct bubble_kit **ret_kit, struct error *err);
+int bubble_kit_create(const struct config *config, const char *etc_path,
+	struct bubble_kit **ret_kit, struct error *err);
 void bubble_kit_destroy(struct bubble_kit *kit);
 
 struct bubble_options {
 	unsigned slot;
 	uint32_t generation;
-	const char *dir;    /* absolute; has work/ home/ tmp/ runtime/, owned by host_uid */
-	uid_t host_uid;     /* never 0: the uid its processes have on the host (an unprivileged daemon: its own) */
+	const char *dir; /* absolute; has work/ home/ tmp/ runtime/, owned by host_uid */
+	uid_t host_uid;	 /* never 0: the uid its processes have on the host (an unprivileged daemon:
+			    its own) */
 	gid_t host_gid;
-	int cgroup_fd;      /* directory of its own cgroup v2, kept open by the caller; -1: none */
+	int cgroup_fd; /* directory of its own cgroup v2, kept open by the caller; -1: none */
 	uint64_t start_timeout_ms;
 };
 
 struct bubble_hooks {
 	void (*ready)(void *data);
-	/* The pidfd says that no process of it lives any more. Runs once, last; asked for or not. */
+	/* The pidfd says that no process of it lives any more. Runs once, last; asked for or not.
+	 */
 	void (*died)(void *data, const struct error *why);
 	void *data;
 };
@@ -53,7 +59,8 @@ int bubble_spawn(struct loop *loop, struct bubble_kit *kit, const struct bubble_
 
 /* SIGKILL to pid 1 by pidfd; died() follows. Harmless when it is dead or was killed already. */
 void bubble_kill(struct bubble *bubble);
-/* Only after died(), or with the loop about to be destroyed. Accepts NULL. Execs still open are forgotten, their ended() not run. */
+/* Only after died(), or with the loop about to be destroyed. Accepts NULL. Execs still open are
+ * forgotten, their ended() not run. */
 void bubble_destroy(struct bubble *bubble);
 
 /* pid 1 as the host sees it; 0 before READY. */
@@ -66,11 +73,11 @@ int bubble_root_fd(const struct bubble *bubble);
 /* One command. Descriptors are borrowed for the call (init gets its own copies). */
 struct bubble_exec_options {
 	const char *const *argv; /* NULL-terminated */
-	const char *const *env;  /* NULL-terminated, whole */
-	const char *cwd;         /* absolute inside */
+	const char *const *env;	 /* NULL-terminated, whole */
+	const char *cwd;	 /* absolute inside */
 	int stdin_fd, stdout_fd, stderr_fd;
-	int extra_fd;            /* becomes descriptor 3 of the command (a script's memfd); -1: none */
-	int cgroup_fd;           /* directory of its own cgroup; -1: none */
+	int extra_fd;  /* becomes descriptor 3 of the command (a script's memfd); -1: none */
+	int cgroup_fd; /* directory of its own cgroup; -1: none */
 };
 
 struct bubble_exec_end {
@@ -82,11 +89,13 @@ struct bubble_exec_end {
 };
 
 struct bubble_exec_hooks {
-	/* Running; pid is the leader's, inside, which is also its process group and session. Not run when it cannot start. */
+	/* Running; pid is the leader's, inside, which is also its process group and session. Not
+	 * run when it cannot start. */
 	void (*started)(void *data, pid_t inside_pid);
 	/*
-	 * The leader was reaped. start_errno != 0: it never ran (chdir or exec failed, see failed_step "chdir"/"exec").
-	 * lost: the bubble died first; wait_status and rusage mean nothing. Runs once, last.
+	 * The leader was reaped. start_errno != 0: it never ran (chdir or exec failed, see
+	 * failed_step "chdir"/"exec"). lost: the bubble died first; wait_status and rusage mean
+	 * nothing. Runs once, last.
 	 */
 	void (*ended)(void *data, const struct bubble_exec_end *end);
 	void *data;
@@ -97,7 +106,9 @@ int bubble_exec_start(struct bubble *bubble, const struct bubble_exec_options *o
 /* Sends a signal to the leader's process group through init (where no cgroup of its own exists). */
 void bubble_exec_signal(struct bubble_exec *exec, int signal);
 
-/* Asks init for a sign of life; pong() runs once: r 0, or -ETIMEDOUT after timeout_ms, or -ENOTCONN. One at a time. */
-void bubble_ping(struct bubble *bubble, uint64_t timeout_ms, void (*pong)(void *data, int r), void *data);
+/* Asks init for a sign of life; pong() runs once: r 0, or -ETIMEDOUT after timeout_ms, or
+ * -ENOTCONN. One at a time. */
+void bubble_ping(
+	struct bubble *bubble, uint64_t timeout_ms, void (*pong)(void *data, int r), void *data);
 
 #endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "config/settings.h"
+#include "pool/bubble-private.h"
+#include "pool/etc.h"
+#include "pool/init/image.h"
+#include "pool/syscall-filter.h"
+
+enum { FIRST_HIGH_FD = 16 }; /* above the numbers that a spawn fills */
+
+static int write_image(int fd)
+{
+	for (const char *at = init_image_begin; at < init_image_end;) {
+		ssize_t n = write(fd, at, (size_t)(init_image_end - at));
+
+		if (n < 0)
+			return -errno;
+		at += n;
+	}
+	return 0;
+}
+
+/* Readable for others: a program that its user cannot read starts non-dumpable and could not write
+ * its own uid_map. */
+static int open_image(int *ret_fd, struct error *err)
+{
+	CLEANUP(closep) int fd = memfd_create("dressage-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int high;
+
+	if (fd < 0 || fchmod(fd, 0777) < 0 || write_image(fd) < 0)
+		return error_errno(err, errno, "cannot lay out init");
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		return error_errno(err, errno, "cannot seal init");
+	high = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_HIGH_FD);
+	if (high < 0)
+		return error_errno(err, errno, "cannot keep init open");
+	*ret_fd = high;
+	return 0;
+}
+
+static int open_null(int *ret_fd, struct error *err)
+{
+	CLEANUP(closep) int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_HIGH_FD);
+
+	if (high < 0)
+		return error_errno(err, errno, "cannot open /dev/null");
+	*ret_fd = high;
+	return 0;
+}
+
+/* The first executable file of that name along PATH; a name with a slash is taken as it is. */
+static int find_program(const char *name, char **ret_path, struct error *err)
+{
+	const char *path = getenv("PATH");
+	const char *end;
+
+	if (strchr(name, '/')) {
+		*ret_path = access(name, X_OK) == 0 ? realpath(name, NULL) : NULL;
+		return *ret_path ? 0
+				 : error_errno(err, errno, "slot.bwrap: cannot execute '%s'", name);
+	}
+	for (path = path ? path : "/usr/local/bin:/usr/bin:/bin";; path = end + 1) {
+		CLEANUP(freep) char *full = NULL;
+
+		end = strchrnul(path, ':');
+		if (asprintf(&full, "%.*s/%s", (int)(end - path), path, name) < 0)
+			return error_set(err, ENOMEM, "no memory");
+		if (full[0] == '/' && access(full, X_OK) == 0) {
+			*ret_path = take_ptr(&full);
+			return 0;
+		}
+		if (*end == '\0')
+			return error_set(err, ENOENT,
+				"slot.bwrap: '%s' is not in PATH; on Debian: apt-get install bubblewrap",
+				name);
+	}
+}
+
+/* A plain daemon's slots share per-uid accounts of descriptors in flight and more; a root daemon's
+ * have their own. */
+static uint32_t open_files(const struct config *config)
+{
+	if (config->slot.nofile > 0)
+		return config->slot.nofile;
+	return geteuid() == 0 ? 16384 : 512;
+}
+
+static void fill_setup(struct bubble_kit *kit)
+{
+	const struct config *config = kit->config;
+
+	kit->setup = (struct init_setup){
+		.version = INIT_PROTOCOL_VERSION,
+		.kind = INIT_SETUP,
+		.uid = config->slot.uid,
+		.gid = config->slot.gid,
+		.processes = config->slot.pids_max,
+		.open_files = open_files(config),
+		.file_size = config->slot.file_size,
+		.filter_count = (uint32_t)(kit->filter_size / 8),
+	};
+}
+
+static int fill_kit(struct bubble_kit *kit, struct error *err)
+{
+	int r = open_image(&kit->image_fd, err);
+
+	if (r == 0)
+		r = open_null(&kit->null_fd, err);
+	if (r == 0)
+		r = find_program(kit->config->slot.bwrap, &kit->bwrap, err);
+	if (r == 0)
+		r = syscall_filter_create(&kit->filter, &kit->filter_size, err);
+	if (r == 0)
+		r = etc_create(kit->config, kit->etc_path, err);
+	if (r == 0)
+		fill_setup(kit);
+	return r;
+}
+
+int bubble_kit_create(const struct config *config, const char *etc_path,
+	struct bubble_kit **ret_kit, struct error *err)
+{
+	struct bubble_kit *kit;
+	int r;
+
+	if (config->slot.network != NETWORK_NONE && config->slot.network != NETWORK_HOST)
+		return error_set(err, EINVAL, "slot.network: only none and host are there yet");
+	kit = calloc(1, sizeof(*kit));
+	if (!kit)
+		return error_set(err, ENOMEM, "no memory for the slots' kit");
+	kit->config = config;
+	kit->image_fd = kit->null_fd = -1;
+	kit->etc_path = strdup(etc_path);
+	r = kit->etc_path ? fill_kit(kit, err)
+			  : error_set(err, ENOMEM, "no memory for the slots' kit");
+	if (r < 0) {
+		bubble_kit_destroy(kit);
+		return r;
+	}
+	*ret_kit = kit;
+	return 0;
+}
+
+void bubble_kit_destroy(struct bubble_kit *kit)
+{
+	if (!kit)
+		return;
+	closep(&kit->image_fd);
+	closep(&kit->null_fd);
+	free(kit->bwrap);
+	free(kit->etc_path);
+	free(kit->filter);
+	free(kit);
+}

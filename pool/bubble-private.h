@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * bubble-private.h: what the files of bubble.h share. bubble-kit.c and bubble-words.c make what
+ * bwrap is told, bubble-spawn.c starts it, bubble-channel.c carries messages, bubble-exec.c
+ * commands and pings, bubble.c life and death. Threads: loop.
+ */
+#ifndef POOL_BUBBLE_PRIVATE_H
+#define POOL_BUBBLE_PRIVATE_H
+
+#include <assert.h>
+#include <stdio.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <uthash.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "pool/bubble.h"
+#include "pool/init/protocol.h"
+
+struct loop_timer;
+struct loop_watch;
+struct outgoing;
+
+struct bubble_kit {
+	const struct config *config;
+	char *bwrap; /* absolute */
+	char *etc_path;
+	int image_fd; /* init, sealed; above the numbers that a spawn fills */
+	int null_fd;  /* /dev/null */
+	struct init_setup setup;
+	void *filter;
+	size_t filter_size;
+};
+
+struct bubble {
+	struct loop *loop;
+	const struct bubble_kit *kit;
+	unsigned slot;
+	struct bubble_hooks hooks;
+	struct error why; /* what ended it, as far as known; code 0: nothing yet */
+
+	pid_t runner_pid;  /* bwrap, its own process group until init makes a session; 0: reaped */
+	int runner_fd;	   /* its pidfd */
+	int runner_status; /* as waitid() tells: exit code, or 128 + signal */
+	int complaints_fd; /* memfd that is bwrap's standard error; -1 after READY */
+	int control_fd;
+	pid_t pid; /* init */
+	int pidfd, root_fd;
+	struct loop_watch *runner_watch, *control_watch, *pid_watch;
+	struct loop_timer *start_timer;
+	uint64_t start_timeout_ms;
+	bool ready, kill_asked, init_dead, control_closed, ended;
+
+	struct outgoing *queue, **queue_end; /* messages that init's socket had no room for */
+
+	struct bubble_exec *execs; /* by id */
+	uint32_t next_id;
+
+	void (*pong)(void *data, int r);
+	void *pong_data;
+	uint32_t ping_id;
+	int ping_result; /* what the timer will say */
+	struct loop_timer *ping_timer;
+};
+
+/* Words of a command line, each a copy. */
+struct words {
+	char **word; /* count of them, then NULL */
+	size_t count, capacity;
+	bool failed;
+};
+
+void words_fini(struct words *words);
+void words_add(struct words *words, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void words_add_all(struct words *words, const char *const *list); /* NULL-terminated */
+
+/* Everything of the exec helper (for a root daemon, or to join a cgroup) and bwrap. */
+int bubble_words(struct words *words, const struct bubble_kit *kit,
+	const struct bubble_options *options, struct error *err);
+bool bubble_needs_helper(const struct bubble_options *options);
+
+/* A socket pair and a running bwrap that holds the other end. Fills runner_*, complaints_fd and
+ * control_fd. */
+int bubble_spawn_runner(
+	struct bubble *bubble, const struct bubble_options *options, struct error *err);
+
+struct message {
+	const struct iovec *parts;
+	size_t part_count;
+	const int *fds; /* borrowed */
+	size_t fd_count;
+};
+
+/* Sends now, or queues a copy when there is no room. -errno: init will never get it. */
+int bubble_send(struct bubble *bubble, const struct message *message);
+void bubble_send_queued(struct bubble *bubble);
+void bubble_drop_queue(struct bubble *bubble);
+
+/* What came along with a report; -1 and 0 where nothing did. */
+struct attached {
+	int fd, pidfd;
+	pid_t pid;
+};
+
+/* One report: 1; 0 when there is none now; -ENOTCONN at the end; -EPROTO when it is not what init
+ * sends. */
+int bubble_receive(
+	struct bubble *bubble, struct init_report *ret_report, struct attached *ret_attached);
+
+/* Handles STARTED, START_FAILED, DONE and PONG. -EPROTO: init would not say that. */
+int bubble_handle_report(struct bubble *bubble, const struct init_report *report);
+/* The bubble is dead: every exec is lost, a ping is answered. */
+void bubble_lose_execs(struct bubble *bubble);
+void bubble_forget_execs(struct bubble *bubble);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "pool/bubble-private.h"
+
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76
+#endif
+
+enum { FIRST_HIGH_FD = 16 };
+
+/* Of the sources none may be one of the targets 0 to 5, or a later dup2 would take the wrong one.
+ */
+static int raise_fd(int *fd)
+{
+	int high = fcntl(*fd, F_DUPFD_CLOEXEC, FIRST_HIGH_FD);
+
+	if (high < 0)
+		return -errno;
+	(void)close(*fd);
+	*fd = high;
+	return 0;
+}
+
+static int open_pair(int *ret_ours, int *ret_theirs)
+{
+	const int on = 1;
+	int ends[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	*ret_ours = ends[0];
+	*ret_theirs = ends[1];
+	r = raise_fd(ret_theirs);
+	if (r < 0)
+		return r;
+	/* init's pid and, since Linux 6.5, its pidfd come with its first message */
+	if (setsockopt(*ret_ours, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+		return -errno;
+	(void)setsockopt(*ret_ours, SOL_SOCKET, SO_PASSPIDFD, &on, sizeof(on));
+	return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int send_setup(int control_fd, const struct bubble_kit *kit)
+{
+	struct iovec parts[] = {
+		{.iov_base = (void *)&kit->setup, .iov_len = sizeof(kit->setup)},
+		{.iov_base = kit->filter, .iov_len = kit->filter_size},
+	};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+
+	return sendmsg(control_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+struct spawn_fds {
+	int null, complaints, control, image, cgroup;
+};
+
+static int set_files(posix_spawn_file_actions_t *files, const struct spawn_fds *fds)
+{
+	int first_other = INIT_IMAGE_FD + 1;
+	int r = posix_spawn_file_actions_adddup2(files, fds->null, STDIN_FILENO);
+
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(files, fds->null, STDOUT_FILENO);
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(files, fds->complaints, STDERR_FILENO);
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(files, fds->control, INIT_CONTROL_FD);
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(files, fds->image, INIT_IMAGE_FD);
+	if (r == 0 && fds->cgroup >= 0) {
+		r = posix_spawn_file_actions_adddup2(files, fds->cgroup, INIT_CGROUP_FD);
+		first_other = INIT_CGROUP_FD + 1;
+	}
+	return r == 0 ? posix_spawn_file_actions_addclosefrom_np(files, first_other) : r;
+}
+
+static int set_attributes(posix_spawnattr_t *attributes)
+{
+	sigset_t none, all;
+	int r;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	r = posix_spawnattr_setflags(
+		attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	if (r == 0)
+		r = posix_spawnattr_setsigmask(attributes, &none);
+	return r == 0 ? posix_spawnattr_setsigdefault(attributes, &all) : r;
+}
+
+static int run(const char *path, char *const *argv, const struct spawn_fds *fds, pid_t *ret_pid)
+{
+	char *no_environment[] = {NULL};
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	int r = posix_spawn_file_actions_init(&files);
+
+	if (r != 0)
+		return -r;
+	r = posix_spawnattr_init(&attributes);
+	if (r == 0) {
+		r = set_files(&files, fds);
+		if (r == 0)
+			r = set_attributes(&attributes);
+		if (r == 0)
+			r = posix_spawn(ret_pid, path, &files, &attributes, argv, no_environment);
+		(void)posix_spawnattr_destroy(&attributes);
+	}
+	(void)posix_spawn_file_actions_destroy(&files);
+	return -r;
+}
+
+/* The words' first is the program itself, but for the helper, which is init's file. */
+static int run_words(struct bubble *bubble, const struct bubble_options *options,
+	const struct spawn_fds *fds, struct error *err)
+{
+	CLEANUP(words_fini) struct words words = {0};
+	char helper[32];
+	int r = bubble_words(&words, bubble->kit, options, err);
+
+	if (r < 0)
+		return r;
+	(void)snprintf(helper, sizeof(helper), "/proc/self/fd/%d", INIT_IMAGE_FD);
+	r = run(bubble_needs_helper(options) ? helper : words.word[0], words.word, fds,
+		&bubble->runner_pid);
+	if (r < 0)
+		return error_errno(err, -r, "cannot start '%s'", bubble->kit->bwrap);
+	bubble->runner_fd = pidfd_open(bubble->runner_pid, 0);
+	if (bubble->runner_fd < 0) {
+		r = error_errno(err, errno, "pidfd_open of bwrap");
+		(void)kill(-bubble->runner_pid, SIGKILL);
+		return r;
+	}
+	return 0;
+}
+
+int bubble_spawn_runner(
+	struct bubble *bubble, const struct bubble_options *options, struct error *err)
+{
+	CLEANUP(closep) int theirs = -1;
+	CLEANUP(closep) int complaints = memfd_create("bwrap-stderr", MFD_CLOEXEC);
+	CLEANUP(closep) int cgroup = -1;
+	struct spawn_fds fds = {
+		.null = bubble->kit->null_fd, .image = bubble->kit->image_fd, .cgroup = -1};
+	int r;
+
+	if (complaints < 0 || raise_fd(&complaints) < 0)
+		return error_errno(err, errno, "cannot make a memfd");
+	r = open_pair(&bubble->control_fd, &theirs);
+	if (r == 0)
+		r = send_setup(bubble->control_fd, bubble->kit);
+	if (r < 0)
+		return error_errno(err, -r, "cannot make init's socket");
+	if (options->cgroup_fd >= 0) {
+		cgroup = fcntl(options->cgroup_fd, F_DUPFD_CLOEXEC, FIRST_HIGH_FD);
+		if (cgroup < 0)
+			return error_errno(err, errno, "cannot pass the slot's cgroup");
+		fds.cgroup = cgroup;
+	}
+	fds.control = theirs;
+	fds.complaints = complaints;
+	r = run_words(bubble, options, &fds, err);
+	if (r == 0)
+		bubble->complaints_fd = take_fd(&complaints);
+	return r;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "config/settings.h"
+#include "pool/bubble-private.h"
+
+enum { SHM_SIZE = 64 * 1024 * 1024 };
+
+/* What a slot shows of the host when the configuration does not say: programs and libraries,
+ * nothing of anybody's. */
+static const char *const usual_mounts[] = {
+	"/usr", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin"};
+
+void words_fini(struct words *words)
+{
+	for (size_t i = 0; i < words->count; i++)
+		free(words->word[i]);
+	free(words->word);
+	*words = (struct words){0};
+}
+
+static bool words_grow(struct words *words)
+{
+	size_t capacity = words->capacity ? words->capacity * 2 : 128;
+	char **word = realloc(words->word, capacity * sizeof(*word));
+
+	if (!word)
+		return false;
+	words->word = word;
+	words->capacity = capacity;
+	return true;
+}
+
+void words_add(struct words *words, const char *fmt, ...)
+{
+	char *word;
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vasprintf(&word, fmt, args);
+	va_end(args);
+	if (n < 0) {
+		words->failed = true;
+		return;
+	}
+	if (words->count + 1 >= words->capacity && !words_grow(words)) {
+		words->failed = true;
+		free(word);
+		return;
+	}
+	words->word[words->count++] = word;
+	words->word[words->count] = NULL;
+}
+
+void words_add_all(struct words *words, const char *const *list)
+{
+	for (; *list; list++)
+		words_add(words, "%s", *list);
+}
+
+#define ADD(words, ...) words_add_all(words, (const char *const[]){__VA_ARGS__, NULL})
+
+/* bwrap makes the parents it needs 0700, which nobody but its own uid 0 may enter: make them first,
+ * as they should be. */
+static void add_parents(struct words *words, const char *path)
+{
+	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		ADD(words, "--perms", "0755", "--dir");
+		words_add(words, "%.*s", (int)(slash - path), path);
+	}
+}
+
+/* Bound as the host has it: a link stays a link. */
+static int add_readonly(struct words *words, const char *path, bool wanted, struct error *err)
+{
+	char target[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+
+	if (path[0] != '/')
+		return error_set(
+			err, EINVAL, "slot.readonly_mounts: '%s' is not an absolute path", path);
+	if (lstat(path, &st) < 0) {
+		if (!wanted)
+			return 0;
+		return error_errno(err, errno, "slot.readonly_mounts: '%s'", path);
+	}
+	add_parents(words, path);
+	if (!S_ISLNK(st.st_mode)) {
+		ADD(words, "--ro-bind", path, path);
+		return 0;
+	}
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0)
+		return error_errno(err, errno, "cannot read the link '%s'", path);
+	target[n] = '\0';
+	ADD(words, "--symlink", target, path);
+	return 0;
+}
+
+static int add_readonly_mounts(struct words *words, const struct config *config, struct error *err)
+{
+	const struct word_list *wanted = &config->slot.readonly_mounts;
+	int r = 0;
+
+	for (size_t i = 0; i < wanted->count && r == 0; i++)
+		r = add_readonly(words, wanted->words[i], true, err);
+	for (size_t i = 0;
+		i < sizeof(usual_mounts) / sizeof(*usual_mounts) && r == 0 && wanted->count == 0;
+		i++)
+		r = add_readonly(words, usual_mounts[i], false, err);
+	return r;
+}
+
+static void add_namespaces(struct words *words, const struct config *config)
+{
+	ADD(words, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
+		"--unshare-cgroup");
+	if (config->slot.network != NETWORK_HOST)
+		ADD(words, "--unshare-net");
+	ADD(words, "--hostname", "slot", "--uid", "0", "--gid", "0", "--cap-add", "ALL");
+}
+
+static void add_system(struct words *words, const struct bubble_kit *kit)
+{
+	ADD(words, "--ro-bind", kit->etc_path, "/etc");
+	ADD(words, "--proc", "/proc", "--dev", "/dev");
+	ADD(words, "--perms", "0755", "--dir", "/var", "--symlink", "../tmp", "/var/tmp",
+		"--symlink", "../run", "/var/run");
+	ADD(words, "--perms", "0755", "--dir", "/run");
+	ADD(words, "--perms", "1777", "--size");
+	words_add(words, "%d", SHM_SIZE);
+	ADD(words, "--tmpfs", "/dev/shm");
+}
+
+static void add_bind(struct words *words, const char *dir, const char *name, const char *inside)
+{
+	add_parents(words, inside);
+	ADD(words, "--bind");
+	words_add(words, "%s/%s", dir, name);
+	ADD(words, inside);
+}
+
+static void add_directories(struct words *words, const char *dir)
+{
+	add_bind(words, dir, "work", "/workspace");
+	add_bind(words, dir, "home", "/home/blackbox");
+	add_bind(words, dir, "tmp", "/tmp");
+	add_bind(words, dir, "runtime", "/workspace_sandbox/blackbox_server_runtime");
+}
+
+bool bubble_needs_helper(const struct bubble_options *options)
+{
+	return geteuid() == 0 || options->cgroup_fd >= 0;
+}
+
+static void add_helper(struct words *words, const struct bubble_options *options)
+{
+	ADD(words, "dressage-init", "enter");
+	words_add(words, "%u", (unsigned)options->host_uid);
+	words_add(words, "%u", (unsigned)options->host_gid);
+	ADD(words, options->cgroup_fd >= 0 ? "cgroup" : "-");
+}
+
+int bubble_words(struct words *words, const struct bubble_kit *kit,
+	const struct bubble_options *options, struct error *err)
+{
+	int r;
+
+	if (bubble_needs_helper(options))
+		add_helper(words, options);
+	ADD(words, kit->bwrap);
+	add_namespaces(words, kit->config);
+	r = add_readonly_mounts(words, kit->config, err);
+	if (r < 0)
+		return r;
+	add_system(words, kit);
+	add_directories(words, options->dir);
+	if (kit->config->slot.bwrap_args.count > 0)
+		words_add_all(words, (const char *const *)kit->config->slot.bwrap_args.words);
+	/* `/` and /dev are tmpfs of no set size: read-only, they cannot be filled */
+	ADD(words, "--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/workspace",
+		"--clearenv", "--as-pid-1");
+	words_add(words, "--");
+	words_add(words, "/proc/self/fd/%d", INIT_IMAGE_FD);
+	ADD(words, "init");
+	return words->failed ? error_set(err, ENOMEM, "no memory for bwrap's words") : 0;
+}

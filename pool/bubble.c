@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Life and death of a bubble. Three things are watched: init's socket, init's pidfd (known since
+ * its first message) and bwrap's. It is dead when bwrap was reaped and init's pidfd is readable;
+ * where init never said a word, when nobody holds the other end of its socket any more.
+ */
+#include "pool/bubble.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/loop.h"
+#include "pool/bubble-private.h"
+
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76
+#endif
+
+/* --- Dying.
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+/* Until init makes a session of its own, after its first message, it is in bwrap's process group.
+ */
+static void send_kill(struct bubble *bubble)
+{
+	if (bubble->pidfd >= 0)
+		(void)pidfd_send_signal(bubble->pidfd, SIGKILL, NULL, 0);
+	else if (bubble->runner_pid > 0)
+		(void)kill(-bubble->runner_pid, SIGKILL);
+}
+
+static void kill_because(struct bubble *bubble, const struct error *why)
+{
+	if (bubble->why.code == 0)
+		bubble->why = *why;
+	send_kill(bubble);
+}
+
+/* The last line that bwrap, or the exec helper, wrote to standard error. "" when there is none. */
+static void read_complaint(const struct bubble *bubble, char *text, size_t size)
+{
+	char tail[400];
+	struct stat st;
+	ssize_t n = -1;
+	const char *line;
+
+	text[0] = '\0';
+	if (bubble->complaints_fd >= 0 && fstat(bubble->complaints_fd, &st) == 0) {
+		off_t from = st.st_size > (off_t)sizeof(tail) - 1
+				     ? st.st_size - ((off_t)sizeof(tail) - 1)
+				     : 0;
+
+		n = pread(bubble->complaints_fd, tail, sizeof(tail) - 1, from);
+	}
+	if (n <= 0)
+		return;
+	while (n > 0 && isspace((unsigned char)tail[n - 1]))
+		n--;
+	tail[n] = '\0';
+	line = strrchr(tail, '\n');
+	(void)snprintf(text, size, "%s", line ? line + 1 : tail);
+}
+
+static void explain(struct bubble *bubble)
+{
+	struct error *why = &bubble->why;
+	char complaint[400];
+
+	if (why->code != 0)
+		return;
+	read_complaint(bubble, complaint, sizeof(complaint));
+	if (bubble->kill_asked)
+		(void)error_set(why, ECANCELED, "slot %u was killed", bubble->slot);
+	else if (bubble->ready && bubble->runner_status > 128)
+		(void)error_reason(why, ENOTCONN, REASON_SLOT_LOST,
+			"slot %u: its init was killed by signal %d", bubble->slot,
+			bubble->runner_status - 128);
+	else if (bubble->ready)
+		(void)error_reason(
+			why, ENOTCONN, REASON_SLOT_LOST, "slot %u: its init ended", bubble->slot);
+	else if (complaint[0])
+		(void)error_set(why, EIO, "slot %u cannot start: %s", bubble->slot, complaint);
+	else
+		(void)error_set(why, EIO,
+			"slot %u cannot start: bwrap ended with status %d without a word",
+			bubble->slot, bubble->runner_status);
+}
+
+static void stop_watching(struct bubble *bubble)
+{
+	loop_watch_stop(take_ptr(&bubble->control_watch));
+	loop_watch_stop(take_ptr(&bubble->pid_watch));
+	loop_watch_stop(take_ptr(&bubble->runner_watch));
+	loop_timer_stop(take_ptr(&bubble->start_timer));
+}
+
+static void close_fds(struct bubble *bubble)
+{
+	int *const fds[] = {&bubble->control_fd, &bubble->pidfd, &bubble->root_fd,
+		&bubble->runner_fd, &bubble->complaints_fd};
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
+		closep(fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+/* The last thing a handler calls: died() may destroy the bubble. */
+static void end_when_dead(struct bubble *bubble)
+{
+	struct error why;
+
+	if (bubble->ended || bubble->runner_pid != 0)
+		return;
+	if (bubble->pidfd >= 0 ? !bubble->init_dead : !bubble->control_closed)
+		return;
+	bubble->ended = true;
+	explain(bubble);
+	stop_watching(bubble);
+	bubble_drop_queue(bubble);
+	bubble_lose_execs(bubble);
+	why = bubble->why;
+	bubble->hooks.died(bubble->hooks.data, &why);
+}
+
+/* --- What init says.
+ * -------------------------------------------------------------------------------------------- */
+
+static void handle_pid_dead(void *data, unsigned events)
+{
+	struct bubble *bubble = data;
+
+	bubble->init_dead = true;
+	loop_watch_stop(take_ptr(&bubble->pid_watch));
+	end_when_dead(bubble);
+}
+
+/*
+ * Older kernels give a number instead of a pidfd. It may have been another's since, unless init
+ * lives even now: nobody else holds the socket's other end once it speaks.
+ */
+static int pidfd_of_number(struct bubble *bubble, pid_t pid)
+{
+	int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	char byte;
+
+	if (fd < 0)
+		return -ESRCH;
+	if (recv(bubble->control_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+		(void)close(fd);
+		return -ESRCH;
+	}
+	return fd;
+}
+
+static int handle_hello(struct bubble *bubble, struct attached *attached)
+{
+	const int off = 0;
+	int fd = take_fd(&attached->pidfd);
+
+	if (bubble->pidfd >= 0)
+		goto refuse;
+	if (fd < 0)
+		fd = pidfd_of_number(bubble, attached->pid);
+	if (fd < 0)
+		return -EPROTO;
+	/* every further message would bring its own */
+	(void)setsockopt(bubble->control_fd, SOL_SOCKET, SO_PASSPIDFD, &off, sizeof(off));
+	(void)setsockopt(bubble->control_fd, SOL_SOCKET, SO_PASSCRED, &off, sizeof(off));
+	if (loop_watch_start(bubble->loop, fd, LOOP_READABLE, handle_pid_dead, bubble,
+		    &bubble->pid_watch, NULL) < 0)
+		goto refuse;
+	bubble->pidfd = fd;
+	bubble->pid = attached->pid;
+	if (bubble->kill_asked || bubble->why.code != 0)
+		send_kill(bubble);
+	return 0;
+refuse:
+	closep(&fd);
+	return -EPROTO;
+}
+
+static int handle_failed(struct bubble *bubble, const struct init_report *report)
+{
+	char step[sizeof(report->step)];
+
+	if (bubble->ready || report->error <= 0 || report->error > 4095)
+		return -EPROTO;
+	for (size_t i = 0; i < sizeof(step); i++)
+		step[i] = isprint((unsigned char)report->step[i]) || !report->step[i]
+				  ? report->step[i]
+				  : '?';
+	if (bubble->why.code == 0)
+		(void)error_errno(&bubble->why, report->error,
+			"slot %u cannot start: init's step '%s'", bubble->slot, step);
+	return 0;
+}
+
+static int handle_ready(struct bubble *bubble, struct attached *attached)
+{
+	if (bubble->ready || bubble->pidfd < 0 || attached->fd < 0)
+		return -EPROTO;
+	bubble->root_fd = take_fd(&attached->fd);
+	bubble->ready = true;
+	closep(&bubble->complaints_fd);
+	bubble->complaints_fd = -1;
+	loop_timer_stop(take_ptr(&bubble->start_timer));
+	if (!bubble->kill_asked && bubble->why.code == 0)
+		bubble->hooks.ready(bubble->hooks.data);
+	return 0;
+}
+
+static int dispatch(
+	struct bubble *bubble, const struct init_report *report, struct attached *attached)
+{
+	int r;
+
+	if (report->kind == INIT_HELLO)
+		return handle_hello(bubble, attached);
+	if (report->kind == INIT_READY)
+		return handle_ready(bubble, attached);
+	if (attached->fd >= 0)
+		return -EPROTO;
+	if (report->kind == INIT_FAILED)
+		return handle_failed(bubble, report);
+	r = bubble->ready ? bubble_handle_report(bubble, report) : -EPROTO;
+	return r;
+}
+
+static int receive_one(struct bubble *bubble)
+{
+	struct init_report report;
+	struct attached attached;
+	int r = bubble_receive(bubble, &report, &attached);
+
+	if (r <= 0)
+		return r;
+	r = dispatch(bubble, &report, &attached);
+	closep(&attached.fd);
+	closep(&attached.pidfd);
+	return r < 0 ? r : 1;
+}
+
+static void handle_control(void *data, unsigned events)
+{
+	struct bubble *bubble = data;
+	struct error why;
+	int r;
+
+	if ((events & LOOP_WRITABLE) && bubble->queue)
+		bubble_send_queued(bubble);
+	do
+		r = receive_one(bubble);
+	while (r > 0);
+	if (r == 0)
+		return;
+	if (r == -EPROTO) {
+		(void)error_reason(&why, EPROTO, REASON_SLOT_LOST,
+			"slot %u: its init broke the protocol", bubble->slot);
+		kill_because(bubble, &why);
+	}
+	/* the end, or nothing more that we want to hear */
+	bubble->control_closed = true;
+	loop_watch_stop(take_ptr(&bubble->control_watch));
+	if (r == -ENOTCONN)
+		send_kill(bubble);
+	end_when_dead(bubble);
+}
+
+/* --- bwrap's end.
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static void handle_runner_dead(void *data, unsigned events)
+{
+	struct bubble *bubble = data;
+	siginfo_t info = {0};
+
+	if (bubble->pidfd <
+		0) /* while its number is still ours: what it left behind must not outlive it */
+		(void)kill(-bubble->runner_pid, SIGKILL);
+	if (waitid(P_PIDFD, (id_t)bubble->runner_fd, &info, WEXITED | WNOHANG) < 0 &&
+		errno != ECHILD)
+		return;
+	if (info.si_pid == 0 && errno != ECHILD)
+		return;
+	bubble->runner_status = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+	bubble->runner_pid = 0;
+	loop_watch_stop(take_ptr(&bubble->runner_watch));
+	end_when_dead(bubble);
+}
+
+static void handle_start_timeout(void *data)
+{
+	struct bubble *bubble = data;
+	struct error why;
+	char complaint[400];
+
+	read_complaint(bubble, complaint, sizeof(complaint));
+	(void)error_set(&why, ETIMEDOUT, "slot %u is not ready after %llu ms%s%s", bubble->slot,
+		(unsigned long long)bubble->start_timeout_ms, complaint[0] ? ": " : "", complaint);
+	kill_because(bubble, &why);
+}
+
+/* --- For the caller.
+ * -------------------------------------------------------------------------------------------- */
+
+static int watch_all(struct bubble *bubble, struct error *err)
+{
+	int r = loop_watch_start(bubble->loop, bubble->control_fd, LOOP_READABLE, handle_control,
+		bubble, &bubble->control_watch, err);
+
+	if (r == 0)
+		r = loop_watch_start(bubble->loop, bubble->runner_fd, LOOP_READABLE,
+			handle_runner_dead, bubble, &bubble->runner_watch, err);
+	if (r == 0)
+		r = loop_timer_start(bubble->loop, bubble->start_timeout_ms, handle_start_timeout,
+			bubble, &bubble->start_timer, err);
+	return r;
+}
+
+int bubble_spawn(struct loop *loop, struct bubble_kit *kit, const struct bubble_options *options,
+	const struct bubble_hooks *hooks, struct bubble **ret_bubble, struct error *err)
+{
+	struct bubble *bubble = calloc(1, sizeof(*bubble));
+	int r;
+
+	assert(options->host_uid != 0);
+	if (!bubble)
+		return error_set(err, ENOMEM, "no memory for slot %u", options->slot);
+	bubble->loop = loop;
+	bubble->kit = kit;
+	bubble->slot = options->slot;
+	bubble->hooks = *hooks;
+	bubble->start_timeout_ms = options->start_timeout_ms;
+	bubble->queue_end = &bubble->queue;
+	bubble->runner_fd = bubble->complaints_fd = bubble->control_fd = bubble->pidfd =
+		bubble->root_fd = -1;
+	r = bubble_spawn_runner(bubble, options, err);
+	if (r == 0)
+		r = watch_all(bubble, err);
+	if (r < 0) {
+		bubble_destroy(bubble);
+		return error_wrap(err, "slot %u", options->slot);
+	}
+	*ret_bubble = bubble;
+	return 0;
+}
+
+void bubble_kill(struct bubble *bubble)
+{
+	bubble->kill_asked = true;
+	send_kill(bubble);
+}
+
+/* Only where the loop ends first is anything left to kill; whoever reaps orphans then reaps bwrap.
+ */
+void bubble_destroy(struct bubble *bubble)
+{
+	if (!bubble)
+		return;
+	if (!bubble->ended)
+		send_kill(bubble);
+	stop_watching(bubble);
+	bubble_drop_queue(bubble);
+	bubble_forget_execs(bubble);
+	close_fds(bubble);
+	free(bubble);
+}
+
+pid_t bubble_pid(const struct bubble *bubble)
+{
+	return bubble->ready ? bubble->pid : 0;
+}
+
+int bubble_pidfd(const struct bubble *bubble)
+{
+	return bubble->ready ? bubble->pidfd : -1;
+}
+
+int bubble_root_fd(const struct bubble *bubble)
+{
+	return bubble->root_fd;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pool/init/init.h"
+
+/* Standard error is what the daemon shows of a start that failed. */
+static int fail(const char *what)
+{
+	dprintf(STDERR_FILENO, "enter: %s: %s\n", what, strerror(errno));
+	return 1;
+}
+
+static int join_cgroup(void)
+{
+	int fd = openat(INIT_CGROUP_FD, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	n = write(fd, "0", 1);
+	(void)close(fd);
+	(void)close(INIT_CGROUP_FD);
+	return n == 1 ? 0 : -1;
+}
+
+static bool parse_id(const char *text, unsigned *ret_id)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (end == text || *end != '\0' || value == 0 || value >= UINT32_MAX)
+		return false;
+	*ret_id = (unsigned)value;
+	return true;
+}
+
+/* Root's groups go with it: a kept supplementary group could read what a bind shows. */
+static int become(unsigned uid, unsigned gid)
+{
+	if (geteuid() != 0)
+		return 0;
+	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+		return -1;
+	return 0;
+}
+
+int enter(int argc, char **argv)
+{
+	char *no_environment[] = {NULL};
+	unsigned uid, gid;
+
+	if (argc < 4 || !parse_id(argv[0], &uid) || !parse_id(argv[1], &gid)) {
+		errno = EINVAL;
+		return fail("uid, gid");
+	}
+	if (strcmp(argv[2], "cgroup") == 0 && join_cgroup() < 0)
+		return fail("joining the slot's cgroup");
+	if (become(uid, gid) < 0)
+		return fail("becoming the slot's user");
+	(void)execve(argv[3], argv + 3, no_environment);
+	return fail(argv[3]);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * init.h: the parts of the program that is pid 1 of a slot. main.c decides which of its two uses is
+ * meant, setup.c builds and locks the slot, serve.c is the loop that then runs until death,
+ * command.c starts commands.
+ *
+ * One thread. Memory is not shared with what runs inside: the process is not dumpable, and its
+ * image is not theirs.
+ */
+#ifndef POOL_INIT_INIT_H
+#define POOL_INIT_INIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "pool/init/protocol.h"
+
+/* The use as exec helper of a daemon: joins the slot's cgroup, becomes the slot's host uid,
+ * executes bwrap. */
+int enter(int argc, char **argv);
+
+/*
+ * Builds the slot, step by step. On failure returns -errno and the step's name; nobody may go on
+ * then. On success the process is locked in and *ret_root_fd describes its `/`.
+ */
+int setup_slot(int *ret_root_fd, const char **ret_step);
+
+/* Sends a report, waiting for room. False when the daemon is gone. */
+bool report_send(const struct init_report *report, int fd);
+
+/* The loop: returns when the daemon is gone. */
+void serve(void);
+
+struct launch;
+
+/* One command, from its EXEC until its leader is reaped. */
+struct command {
+	struct command *next;
+	uint32_t id;
+	pid_t pid;
+	struct launch *launch; /* what the child needs until exec; NULL afterwards */
+	bool failed;	       /* never ran; was reported */
+};
+
+/* What the child tells through the pipe. */
+struct command_failure {
+	int error;
+	int step; /* index into the names that command_step() knows */
+};
+
+/* Unpacks and starts one. Descriptors are taken over, also on failure. -errno, with the failed
+ * step's name. */
+int command_start(const struct init_request *request, const char *payload, int *fds,
+	size_t fd_count, struct command **ret_command, const char **ret_step);
+/* Readable when exec has succeeded or failed; -1 when that is known already. */
+int command_result_fd(const struct command *command);
+/* True when the outcome of exec is known: ret_failure->error is 0 when it runs. */
+bool command_outcome(struct command *command, struct command_failure *ret_failure);
+/* Frees what the child needed until then; it must be past exec, or dead. Harmless twice. */
+void command_forget_launch(struct command *command);
+const char *command_step(int step);
+void command_free(struct command *command); /* accepts NULL */
+
+/* Runs fn(arg), which must not return, in a new process on its own stack in our memory (CLONE_VM
+ * without CLONE_VFORK). */
+long clone_onto_stack(uint64_t flags, void *stack, size_t stack_size, int cgroup_fd,
+	void (*fn)(void *), void *arg);
+
+#endif

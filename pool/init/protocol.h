@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * protocol.h: what the daemon and the init of a slot say to each other, over one SOCK_SEQPACKET
+ *pair.
+ *
+ *	init                             daemon
+ *	HELLO            ->                               its pidfd comes with this message
+ *	                 <-              SETUP            sent before init even runs; it waits in
+ *the socket READY + fd of /  ->                               or FAILED with the step's name and
+ *errno, and init exits
+ *	                 <-              EXEC + fds       any number of commands, side by side
+ *	STARTED          ->                               or START_FAILED, which is the command's
+ *last word DONE             ->                               the leader was reaped
+ *	                 <-              SIGNAL, PING
+ *	PONG             ->
+ *
+ * When the daemon's end is closed, init exits and the slot dies with it. Both sides are built from
+ *the same tree and pass structs as they lie in memory; a version that differs ends the start. What
+ *init sends is one struct, always whole: the daemon trusts nothing in it.
+ */
+#ifndef POOL_INIT_PROTOCOL_H
+#define POOL_INIT_PROTOCOL_H
+
+#include <stdint.h>
+
+enum { INIT_PROTOCOL_VERSION = 1 };
+
+/* Descriptors that the daemon's spawn leaves open for bwrap, and bwrap for init. */
+enum {
+	INIT_CONTROL_FD = 3,
+	INIT_IMAGE_FD = 4,  /* this program; closed by init's first step */
+	INIT_CGROUP_FD = 5, /* directory of the slot's cgroup; closed by the exec helper */
+};
+
+enum {
+	INIT_INLINE_MAX =
+		100 *
+		1024, /* bytes of cwd, argv and environment in the message; more go in a memfd */
+	INIT_PAYLOAD_MAX = 8 * 1024 * 1024,
+	INIT_FILTER_MAX = 4096, /* instructions: the kernel's BPF_MAXINSNS */
+	INIT_FDS_MAX = 6,
+};
+
+enum init_request_kind {
+	INIT_SETUP = 1,
+	INIT_EXEC,
+	INIT_SIGNAL,
+	INIT_PING,
+};
+
+/* The first message to init. The seccomp program's instructions (8 bytes each) follow it. */
+struct init_setup {
+	uint32_t version;
+	uint32_t kind;
+	uint32_t uid, gid;     /* inside */
+	uint32_t processes;    /* RLIMIT_NPROC */
+	uint32_t open_files;   /* RLIMIT_NOFILE; 0: as inherited */
+	uint64_t file_size;    /* RLIMIT_FSIZE, bytes; 0: none */
+	uint32_t filter_count; /* instructions */
+	uint32_t reserved;
+};
+
+/* What an EXEC carries beside its descriptors, which come in this order. */
+enum init_exec_flags {
+	INIT_EXEC_PAYLOAD_FD = 1u << 0, /* first of all: a memfd with the payload */
+	INIT_EXEC_EXTRA_FD = 1u << 1,	/* behind the three of stdio: becomes descriptor 3 */
+	INIT_EXEC_CGROUP_FD = 1u << 2,	/* last: directory of the command's cgroup */
+};
+
+/* Every later message to init. An EXEC is followed by cwd, argv and environment, each string with
+ * its NUL. */
+struct init_request {
+	uint32_t kind;
+	uint32_t id; /* of the command, or the ping's own number */
+	uint32_t flags;
+	int32_t signal;
+	uint32_t argc, envc;
+	uint32_t payload_size; /* bytes, wherever they are */
+	uint32_t reserved;
+};
+
+enum init_report_kind {
+	INIT_HELLO = 1,
+	INIT_FAILED,
+	INIT_READY,
+	INIT_STARTED,
+	INIT_START_FAILED,
+	INIT_DONE,
+	INIT_PONG,
+};
+
+/* Every message from init. Fields that its kind does not use are 0. */
+struct init_report {
+	uint32_t version;
+	uint32_t kind;
+	uint32_t id;
+	int32_t pid;	   /* STARTED: of the leader, inside; also its process group and session */
+	int32_t error;	   /* FAILED, START_FAILED: errno */
+	int32_t status;	   /* DONE: as wait4() gives it */
+	uint32_t commands; /* PONG: leaders that live */
+	uint32_t others; /* PONG: 0 when no other process lives in the slot; with commands it may be
+			    0 though some do */
+	char step[24];	 /* FAILED, START_FAILED: what failed; NUL-terminated */
+	int64_t user_us, system_us; /* DONE: of the leader and those it waited for */
+	int64_t max_rss_kib, minor_faults, major_faults, blocks_in, blocks_out, voluntary_switches,
+		involuntary_switches;
+};
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pool/init/init.h"
+
+struct server {
+	int epoll_fd, signal_fd;
+	bool daemon_gone;
+	struct command *commands;
+	struct init_request *request; /* and INIT_INLINE_MAX bytes behind it */
+};
+
+static void report(struct server *server, const struct init_report *report)
+{
+	if (!report_send(report, -1))
+		server->daemon_gone = true;
+}
+
+static struct init_report report_of(enum init_report_kind kind, uint32_t id)
+{
+	return (struct init_report){.version = INIT_PROTOCOL_VERSION, .kind = kind, .id = id};
+}
+
+static void report_start_failed(struct server *server, uint32_t id, const char *step, int error)
+{
+	struct init_report failed = report_of(INIT_START_FAILED, id);
+
+	failed.error = error;
+	strncpy(failed.step, step, sizeof(failed.step) - 1);
+	report(server, &failed);
+}
+
+static bool watch(struct server *server, int fd, void *what)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+
+	return epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* --- Commands.
+ * --------------------------------------------------------------------------------------------------
+ */
+
+/* Out of epoll by hand: another child, stopped before its exec, may hold a copy that would keep a
+ * closed one in. */
+static void forget_launch(struct server *server, struct command *command)
+{
+	int fd = command_result_fd(command);
+
+	if (fd >= 0)
+		(void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	command_forget_launch(command);
+}
+
+static void handle_outcome(struct server *server, struct command *command)
+{
+	struct init_report started = report_of(INIT_STARTED, command->id);
+	struct command_failure failure;
+
+	if (!command_outcome(command, &failure))
+		return;
+	forget_launch(server, command);
+	command->failed = failure.error != 0;
+	if (command->failed) {
+		report_start_failed(server, command->id, command_step(failure.step), failure.error);
+		return;
+	}
+	started.pid = command->pid;
+	report(server, &started);
+}
+
+static int64_t microseconds(struct timeval time)
+{
+	return (int64_t)time.tv_sec * 1000000 + time.tv_usec;
+}
+
+static void report_done(struct server *server, uint32_t id, int status, const struct rusage *usage)
+{
+	struct init_report done = report_of(INIT_DONE, id);
+
+	done.status = status;
+	done.user_us = microseconds(usage->ru_utime);
+	done.system_us = microseconds(usage->ru_stime);
+	done.max_rss_kib = usage->ru_maxrss;
+	done.minor_faults = usage->ru_minflt;
+	done.major_faults = usage->ru_majflt;
+	done.blocks_in = usage->ru_inblock;
+	done.blocks_out = usage->ru_oublock;
+	done.voluntary_switches = usage->ru_nvcsw;
+	done.involuntary_switches = usage->ru_nivcsw;
+	report(server, &done);
+}
+
+static struct command *take_command(struct server *server, pid_t pid)
+{
+	for (struct command **at = &server->commands; *at; at = &(*at)->next) {
+		struct command *command = *at;
+
+		if (command->pid != pid)
+			continue;
+		*at = command->next;
+		return command;
+	}
+	return NULL;
+}
+
+static void handle_death(struct server *server, pid_t pid, int status, const struct rusage *usage)
+{
+	struct command *command = take_command(server, pid);
+
+	if (!command) /* an orphan that came to us */
+		return;
+	if (command_result_fd(command) >=
+		0) /* dead, so its end of the pipe is closed: the outcome is there */
+		handle_outcome(server, command);
+	if (!command->failed)
+		report_done(server, command->id, status, usage);
+	forget_launch(server, command);
+	command_free(command);
+}
+
+static void reap(struct server *server)
+{
+	struct rusage usage;
+	int status;
+	pid_t pid;
+
+	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0)
+		handle_death(server, pid, status, &usage);
+}
+
+static void handle_sigchld(struct server *server)
+{
+	struct signalfd_siginfo info;
+
+	while (read(server->signal_fd, &info, sizeof(info)) > 0)
+		;
+	reap(server);
+}
+
+/* --- Requests.
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static void handle_exec(struct server *server, size_t payload_size, int *fds, size_t fd_count)
+{
+	const struct init_request *request = server->request;
+	const char *payload = (const char *)(request + 1);
+	struct command *command;
+	const char *step;
+	int r = -EPROTO;
+
+	if (request->payload_size > INIT_PAYLOAD_MAX ||
+		(!(request->flags & INIT_EXEC_PAYLOAD_FD) &&
+			request->payload_size != payload_size)) {
+		server->daemon_gone = true; /* not the daemon we know */
+		return;
+	}
+	r = command_start(request, payload, fds, fd_count, &command, &step);
+	if (r < 0) {
+		report_start_failed(server, request->id, step, -r);
+		return;
+	}
+	command->next = server->commands;
+	server->commands = command;
+	(void)watch(server, command_result_fd(command), command); /* without it the death tells */
+}
+
+/* The group of a leader that we have not reaped cannot be another's. Before its setsid() it has
+ * none yet. */
+static void handle_signal(struct server *server)
+{
+	const struct init_request *request = server->request;
+
+	for (struct command *command = server->commands; command; command = command->next) {
+		if (command->id != request->id)
+			continue;
+		if (kill(-command->pid, request->signal) < 0 && errno == ESRCH)
+			(void)kill(command->pid, request->signal);
+		return;
+	}
+}
+
+static void handle_ping(struct server *server)
+{
+	struct init_report pong = report_of(INIT_PONG, server->request->id);
+	siginfo_t info;
+
+	for (struct command *command = server->commands; command; command = command->next)
+		pong.commands++;
+	if (pong.commands == 0 &&
+		waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0)
+		pong.others = 1;
+	report(server, &pong);
+}
+
+static size_t received_fds(struct msghdr *message, int *fds)
+{
+	size_t count = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds, CMSG_DATA(c), count * sizeof(int));
+	}
+	return count;
+}
+
+static void dispatch(struct server *server, size_t size, int *fds, size_t fd_count)
+{
+	switch (server->request->kind) {
+	case INIT_EXEC:
+		handle_exec(server, size - sizeof(*server->request), fds, fd_count);
+		return;
+	case INIT_SIGNAL:
+		handle_signal(server);
+		return;
+	case INIT_PING:
+		handle_ping(server);
+		return;
+	default:
+		server->daemon_gone = true;
+	}
+}
+
+/* One request. False when there is none now. */
+static bool handle_request(struct server *server)
+{
+	struct iovec part = {
+		.iov_base = server->request, .iov_len = sizeof(*server->request) + INIT_INLINE_MAX};
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(INIT_FDS_MAX * sizeof(int))];
+	} control;
+	struct msghdr message = {.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control.room)};
+	int fds[INIT_FDS_MAX];
+	ssize_t size = recvmsg(INIT_CONTROL_FD, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (size < (ssize_t)sizeof(*server->request)) {
+		server->daemon_gone = true;
+		return false;
+	}
+	dispatch(server, (size_t)size, fds, received_fds(&message, fds));
+	return !server->daemon_gone;
+}
+
+static void handle_event(struct server *server, const struct epoll_event *event)
+{
+	if (event->data.ptr == &server->signal_fd)
+		handle_sigchld(server);
+	else if (event->data.ptr == server) {
+		while (handle_request(server))
+			;
+	} else
+		handle_outcome(server, event->data.ptr);
+}
+
+static bool open_server(struct server *server)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	server->request = malloc(sizeof(*server->request) + INIT_INLINE_MAX);
+	server->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	return server->request && watch(server, server->signal_fd, &server->signal_fd) &&
+	       watch(server, INIT_CONTROL_FD, server);
+}
+
+/* One event a turn: what one handler frees cannot be the next event's. */
+void serve(void)
+{
+	struct server server = {0};
+	struct epoll_event event;
+
+	if (!open_server(&server))
+		return;
+	while (!server.daemon_gone) {
+		if (epoll_wait(server.epoll_fd, &event, 1, -1) == 1)
+			handle_event(&server, &event);
+	}
+}
