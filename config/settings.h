@@ -99,6 +99,7 @@ struct config {
 		uint64_t startup_timeout_ms, health_interval_ms, health_timeout_ms, stop_timeout_ms;
 		bool skip_healthcheck;
 		char *server_module, *python, *runtime_prefix;
+		uint32_t port; /* of the service blackbox in a spec that the daemon makes itself */
 	} blackbox;
 	struct {
 		bool enabled;
@@ -116,13 +117,17 @@ struct config {
 };
 
 struct config_sources {
-	const char *file;             /* --config; NULL: search as contract and design say; no file at all is fine then */
+	const char *file;             /* --config; NULL: search as contract and design say; no file at all is fine then; "": none is read */
 	const char *const *overrides; /* "section.key=value", NULL-terminated; NULL: none */
 	const char *const *environ;   /* the process environment; NULL: none is read (tests) */
 	const char *mountpoint;       /* from the command line; NULL: none */
 };
 
-/* Reads, checks and derives. -EINVAL with file, line, key and the allowed range, or variable and range; -ENOENT for a --config that is not there. */
+/*
+ * Reads, checks and derives. -EINVAL with file, line, key and the allowed range, or variable and range; -ENOENT for a
+ * --config that is not there; -EPROTOTYPE (mode_mismatch) when paddock and pool mode do not fit; -EOPNOTSUPP for what
+ * this version does not have and must not ignore; -EPERM for an owner that only root may name.
+ */
 int config_load(const struct config_sources *sources, struct config **ret_config, struct error *err);
 void config_free(struct config *config); /* accepts NULL */
 

@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * setting-types.c: the types of settings that hold one value. Lists are in setting-words.c.
+ */
+#include "config/setting.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+/* ---- numbers ---- */
+
+/* A decimal number as written: whole + fraction / scale. */
+struct decimal {
+	bool negative;
+	uint64_t whole, fraction, scale;
+};
+
+struct unit {
+	const char *suffix;
+	uint64_t factor;
+};
+
+static const struct unit time_units[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {0}};
+static const struct unit size_units[] = {
+	{"G", 1ULL << 30}, {"M", 1ULL << 20}, {"K", 1ULL << 10}, {"", 1}, {0}};
+
+static int not_a_number(struct error *err)
+{
+	return error_set(err, EINVAL, "is not a number");
+}
+
+static int too_large(struct error *err)
+{
+	return error_set(err, EINVAL, "is too large");
+}
+
+/* Digits beyond the ninth decimal count for nothing. */
+static const char *parse_fraction(const char *at, struct decimal *number)
+{
+	for (; isdigit((unsigned char)*at); at++) {
+		if (number->scale == 1000000000)
+			continue;
+		number->fraction = number->fraction * 10 + (uint64_t)(*at - '0');
+		number->scale *= 10;
+	}
+	return at;
+}
+
+/* Returns 0 and what stands behind the number. */
+static int parse_decimal(
+	const char *text, struct decimal *ret_number, const char **ret_rest, struct error *err)
+{
+	struct decimal number = {.scale = 1};
+	const char *at = text, *digits;
+
+	if (*at == '-' || *at == '+')
+		number.negative = *at++ == '-';
+	for (digits = at; isdigit((unsigned char)*at); at++) {
+		if (__builtin_mul_overflow(number.whole, 10, &number.whole) ||
+			__builtin_add_overflow(number.whole, (uint64_t)(*at - '0'), &number.whole))
+			return too_large(err);
+	}
+	if (at == digits)
+		return not_a_number(err);
+	if (*at == '.' && isdigit((unsigned char)at[1]))
+		at = parse_fraction(at + 1, &number);
+	*ret_number = number;
+	*ret_rest = at;
+	return 0;
+}
+
+static bool in_range(const struct setting *row, uint64_t value, uint64_t most)
+{
+	return value >= row->min && value <= (row->max ? row->max : most);
+}
+
+/* Scales, rounding up so that what is not nothing never becomes 0, which often means "no limit". */
+static int scale(const struct setting *row, const struct decimal *number, uint64_t factor,
+	uint64_t *ret_value, struct error *err)
+{
+	uint64_t value, part = (number->fraction * factor + number->scale - 1) / number->scale;
+
+	if (number->negative && (number->whole || number->fraction) && !row->negative_is_zero)
+		return error_set(err, EINVAL, "is negative");
+	if (__builtin_mul_overflow(number->whole, factor, &value) ||
+		__builtin_add_overflow(value, part, &value))
+		return too_large(err);
+	if (number->negative)
+		value = 0;
+	if (!in_range(row, value, UINT64_MAX))
+		return error_set(err, EINVAL, "is out of range");
+	*ret_value = value;
+	return 0;
+}
+
+static int parse_integer(const struct setting *row, const char *text, uint64_t most,
+	uint64_t *ret_value, struct error *err)
+{
+	struct decimal number;
+	const char *rest;
+	uint64_t value;
+	int r = parse_decimal(text, &number, &rest, err);
+
+	if (r < 0)
+		return r;
+	if (*rest || number.scale != 1)
+		return error_set(err, EINVAL, "is not a whole number");
+	r = scale(row, &number, 1, &value, err);
+	if (r < 0)
+		return r;
+	if (!in_range(row, value, most))
+		return error_set(err, EINVAL, "is out of range");
+	*ret_value = value;
+	return 0;
+}
+
+static const struct unit *find_unit(const struct unit *units, const char *suffix)
+{
+	while (isspace((unsigned char)*suffix))
+		suffix++;
+	for (; units->suffix; units++) {
+		if (strcasecmp(units->suffix, suffix) == 0)
+			return units;
+	}
+	return NULL;
+}
+
+static void add_scaled(const struct unit *units, uint64_t value, struct strbuf *out)
+{
+	if (!value) {
+		strbuf_addc(out, '0');
+		return;
+	}
+	while (value % units->factor)
+		units++;
+	strbuf_addf(out, "%llu%s", (unsigned long long)(value / units->factor), units->suffix);
+}
+
+static void add_number(const struct unit *units, uint64_t value, struct strbuf *out)
+{
+	if (units)
+		add_scaled(units, value, out);
+	else
+		strbuf_addf(out, "%llu", (unsigned long long)value);
+}
+
+static void add_range(
+	const struct setting *row, const struct unit *units, uint64_t most, struct strbuf *out)
+{
+	add_number(units, row->min, out);
+	if (!row->max && most == UINT64_MAX) {
+		strbuf_adds(out, " or more");
+		return;
+	}
+	strbuf_adds(out, " to ");
+	add_number(units, row->max ? row->max : most, out);
+}
+
+static int count_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	uint64_t value;
+	int r = parse_integer(row, in->value, UINT32_MAX, &value, err);
+
+	if (r < 0)
+		return r;
+	*(uint32_t *)field = (uint32_t)value;
+	return 0;
+}
+
+static void count_print(const struct setting *row, const void *field, struct strbuf *out)
+{
+	add_number(NULL, *(const uint32_t *)field, out);
+}
+
+static void count_range(const struct setting *row, struct strbuf *out)
+{
+	add_range(row, NULL, UINT32_MAX, out);
+}
+
+const struct setting_type setting_count = {
+	.name = "number",
+	.size = sizeof(uint32_t),
+	.parse = count_parse,
+	.print = count_print,
+	.range = count_range,
+};
+
+static int number_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	return parse_integer(row, in->value, UINT64_MAX, field, err);
+}
+
+static void number_print(const struct setting *row, const void *field, struct strbuf *out)
+{
+	add_number(NULL, *(const uint64_t *)field, out);
+}
+
+static void number_range(const struct setting *row, struct strbuf *out)
+{
+	add_range(row, NULL, UINT64_MAX, out);
+}
+
+const struct setting_type setting_number = {
+	.name = "number",
+	.size = sizeof(uint64_t),
+	.parse = number_parse,
+	.print = number_print,
+	.range = number_range,
+};
+
+static int duration_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	struct decimal number;
+	const struct unit *unit;
+	const char *rest;
+	int r = parse_decimal(in->value, &number, &rest, err);
+
+	if (r < 0)
+		return error_set(err, EINVAL, "is not a time (30, 1.5s, 200ms, 10m, 2h)");
+	unit = find_unit(time_units, *rest ? rest : "s");
+	if (!unit)
+		return error_set(err, EINVAL,
+			"has an unknown unit (known: ms, s, m, h; without one: seconds)");
+	return scale(row, &number, unit->factor, field, err);
+}
+
+static void duration_print(const struct setting *row, const void *field, struct strbuf *out)
+{
+	add_number(time_units, *(const uint64_t *)field, out);
+}
+
+static void duration_range(const struct setting *row, struct strbuf *out)
+{
+	add_range(row, time_units, UINT64_MAX, out);
+}
+
+const struct setting_type setting_duration = {
+	.name = "time",
+	.size = sizeof(uint64_t),
+	.parse = duration_parse,
+	.print = duration_print,
+	.range = duration_range,
+};
+
+static int size_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	struct decimal number;
+	const struct unit *unit;
+	const char *rest;
+	int r = parse_decimal(in->value, &number, &rest, err);
+
+	if (r < 0)
+		return error_set(err, EINVAL, "is not a size (1048576, 512K, 1.5G)");
+	unit = find_unit(size_units, rest);
+	if (!unit)
+		return error_set(
+			err, EINVAL, "has an unknown unit (known: K, M, G; without one: bytes)");
+	return scale(row, &number, unit->factor, field, err);
+}
+
+static void size_print(const struct setting *row, const void *field, struct strbuf *out)
+{
+	add_number(size_units, *(const uint64_t *)field, out);
+}
+
+static void size_range(const struct setting *row, struct strbuf *out)
+{
+	add_range(row, size_units, UINT64_MAX, out);
+}
+
+const struct setting_type setting_size = {
+	.name = "size",
+	.size = sizeof(uint64_t),
+	.parse = size_parse,
+	.print = size_print,
+	.range = size_range,
+};
+
+static int mode_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	unsigned long value;
+	char *end;
+
+	value = strtoul(in->value, &end, 8);
+	if (!isdigit((unsigned char)in->value[0]) || *end)
+		return error_set(err, EINVAL, "is not an octal number");
+	if (value & ~row->max || (value & row->min) != row->min)
+		return error_set(err, EINVAL, "is out of range");
+	*(uint32_t *)field = (uint32_t)value;
+	return 0;
+}
+
+static void mode_print(const struct setting *row, const void *field, struct strbuf *out)
+{
+	strbuf_addf(out, "%04o", *(const uint32_t *)field);
+}
+
+static void mode_range(const struct setting *row, struct strbuf *out)
+{
+	strbuf_addf(out, "%04o and any bits of %04o", (unsigned)row->min,
+		(unsigned)(row->max & ~row->min));
+}
+
+const struct setting_type setting_mode = {
+	.name = "mode",
+	.size = sizeof(uint32_t),
+	.parse = mode_parse,
+	.print = mode_print,
+	.range = mode_range,
+};
+
+/* ---- words ---- */
+
+static const struct setting_choice_word flag_words[] = {
+	{"off", false, false},
+	{"on", true, false},
+	{"0", false, true},
+	{"1", true, true},
+	{"false", false, true},
+	{"true", true, true},
+	{"no", false, true},
+	{"yes", true, true},
+	{"n", false, true},
+	{"y", true, true},
+	{0},
+};
+
+static const struct setting_choice_word *find_word(
+	const struct setting_choice_word *words, const char *text)
+{
+	for (; words->word; words++) {
+		if (strcasecmp(words->word, text) == 0)
+			return words;
+	}
+	return NULL;
+}
+
+static const char *word_of(const struct setting_choice_word *words, unsigned value)
+{
+	for (; words->word; words++) {
+		if (words->value == value)
+			return words->word;
+	}
+	return "?";
+}
+
+static void add_words(const struct setting_choice_word *words, struct strbuf *out)
+{
+	const struct setting_choice_word *at;
+
+	for (at = words; at->word; at++) {
+		if (!at->alias)
+			strbuf_addf(out, "%s%s", at == words ? "" : " | ", at->word);
+	}
+}
+
+static int unknown_word(struct error *err)
+{
+	return error_set(err, EINVAL, "is not one of the words known here");
+}
+
+static int flag_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	const struct setting_choice_word *word = find_word(flag_words, in->value);
+
+	if (!word)
+		return error_set(err, EINVAL, "is neither on nor off");
+	*(bool *)field = word->value;
+	return 0;
+}
+
+static void flag_print(const struct setting *row, const void *field, struct strbuf *out)
+{
+	strbuf_adds(out, *(const bool *)field ? "on" : "off");
+}
+
+static void flag_range(const struct setting *row, struct strbuf *out)
+{
+	strbuf_adds(out, "on | off");
+}
+
+const struct setting_type setting_flag = {
+	.name = "flag",
+	.size = sizeof(bool),
+	.parse = flag_parse,
+	.print = flag_print,
+	.range = flag_range,
+};
+
+static int choice_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	const struct setting_choice_word *word = find_word(row->words, in->value);
+
+	if (!word)
+		return unknown_word(err);
+	memcpy(field, &word->value, sizeof(word->value));
+	return 0;
+}
+
+static void choice_print(const struct setting *row, const void *field, struct strbuf *out)
+{
+	unsigned value;
+
+	memcpy(&value, field, sizeof(value));
+	strbuf_adds(out, word_of(row->words, value));
+}
+
+static void choice_range(const struct setting *row, struct strbuf *out)
+{
+	add_words(row->words, out);
+}
+
+const struct setting_type setting_choice = {
+	.name = "word",
+	.size = sizeof(unsigned),
+	.parse = choice_parse,
+	.print = choice_print,
+	.range = choice_range,
+};
+
+/* ---- text ---- */
+
+static int store_text(const char *text, void *field, struct error *err)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		return error_set(err, ENOMEM, "out of memory");
+	*(char **)field = copy;
+	return 0;
+}
+
+static void text_clear(void *field)
+{
+	free(*(char **)field);
+	*(char **)field = NULL;
+}
+
+static void text_print(const struct setting *row, const void *field, struct strbuf *out)
+{
+	const char *text = *(char *const *)field;
+
+	strbuf_adds(out, text ? text : "");
+}
+
+static int word_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	const struct setting_choice_word *word = find_word(row->words, in->value);
+
+	if (!word)
+		return unknown_word(err);
+	return store_text(word->word, field, err);
+}
+
+const struct setting_type setting_word = {
+	.name = "word",
+	.size = sizeof(char *),
+	.parse = word_parse,
+	.print = text_print,
+	.range = choice_range,
+	.clear = text_clear,
+};
+
+static bool has_control_bytes(const char *text)
+{
+	for (; *text; text++) {
+		if (iscntrl((unsigned char)*text))
+			return true;
+	}
+	return false;
+}
+
+static int check_text(const struct setting *row, const char *text, struct error *err)
+{
+	size_t len = strlen(text);
+
+	if (has_control_bytes(text))
+		return error_set(err, EINVAL, "has control bytes in it");
+	if (len < row->min)
+		return error_set(err, EINVAL, "is empty");
+	if (row->max && len > row->max)
+		return error_set(err, EINVAL, "is too long");
+	return 0;
+}
+
+static int text_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	int r = check_text(row, in->value, err);
+
+	if (r < 0)
+		return r;
+	return store_text(in->value, field, err);
+}
+
+static void text_range(const struct setting *row, struct strbuf *out)
+{
+	if (row->max)
+		strbuf_addf(out, "%llu to %llu bytes", (unsigned long long)row->min,
+			(unsigned long long)row->max);
+}
+
+const struct setting_type setting_text = {
+	.name = "text",
+	.size = sizeof(char *),
+	.takes_empty = true,
+	.parse = text_parse,
+	.print = text_print,
+	.range = text_range,
+	.clear = text_clear,
+};
+
+static void secret_print(const struct setting *row, const void *field, struct strbuf *out)
+{
+	const char *text = *(char *const *)field;
+
+	strbuf_adds(out, text && *text ? "***" : "");
+}
+
+const struct setting_type setting_secret = {
+	.name = "secret",
+	.size = sizeof(char *),
+	.secret = true,
+	.takes_empty = true,
+	.parse = text_parse,
+	.print = secret_print,
+	.clear = text_clear,
+};
+
+const struct setting_type setting_command = {
+	.name = "command line",
+	.size = sizeof(char *),
+	.command = true,
+	.takes_empty = true,
+	.parse = text_parse,
+	.print = text_print,
+	.clear = text_clear,
+};
+
+/* ---- paths ---- */
+
+/* A file says the same wherever it is read from; who types a relative path means his own directory.
+ */
+static int absolute_path(const struct setting_input *in, void *field, struct error *err)
+{
+	char *cwd, *path;
+	int size;
+
+	if (in->value[0] == '/')
+		return store_text(in->value, field, err);
+	if (in->kind == ORIGIN_FILE || in->kind == ORIGIN_DEFAULT)
+		return error_set(err, EINVAL, "is not an absolute path");
+	cwd = getcwd(NULL, 0);
+	if (!cwd)
+		return error_errno(
+			err, errno, "is a relative path and the current directory is unknown");
+	size = asprintf(&path, "%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd, in->value);
+	free(cwd);
+	if (size < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	*(char **)field = path;
+	return 0;
+}
+
+static void drop_trailing_slashes(char *path)
+{
+	size_t len = strlen(path);
+
+	while (len > 1 && path[len - 1] == '/')
+		path[--len] = '\0';
+}
+
+static int path_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	int r = check_text(row, in->value, err);
+
+	if (r < 0)
+		return r;
+	if (!in->value[0])
+		return store_text("", field, err);
+	r = absolute_path(in, field, err);
+	if (r == 0)
+		drop_trailing_slashes(*(char **)field);
+	return r;
+}
+
+static void path_range(const struct setting *row, struct strbuf *out)
+{
+	strbuf_adds(out, "an absolute path");
+}
+
+const struct setting_type setting_path = {
+	.name = "path",
+	.size = sizeof(char *),
+	.takes_empty = true,
+	.parse = path_parse,
+	.print = text_print,
+	.range = path_range,
+	.clear = text_clear,
+};
+
+static int inner_path_parse(
+	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+{
+	int r = check_text(row, in->value, err);
+
+	if (r < 0)
+		return r;
+	if (in->value[0] && in->value[0] != '/')
+		return error_set(err, EINVAL, "does not begin with /");
+	return store_text(in->value, field, err);
+}
+
+const struct setting_type setting_inner_path = {
+	.name = "path",
+	.size = sizeof(char *),
+	.takes_empty = true,
+	.parse = inner_path_parse,
+	.print = text_print,
+	.range = path_range,
+	.clear = text_clear,
+};
