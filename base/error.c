@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 static void set_text(struct error *err, int code, enum reason reason, const char *fmt, va_list args)
 {
+	char text[sizeof(err->text)];
+
 	if (!err)
 		return;
+	/* not straight into the struct: an argument may be its own former text */
+	(void)vsnprintf(text, sizeof(text), fmt, args);
 	err->code = code;
 	err->reason = reason;
-	(void)vsnprintf(err->text, sizeof(err->text), fmt, args);
+	memcpy(err->text, text, strlen(text) + 1);
 }
 
 int error_set(struct error *err, int code, const char *fmt, ...)
@@ -36,6 +41,7 @@ int error_reason(struct error *err, int code, enum reason reason, const char *fm
 
 int error_errno(struct error *err, int code, const char *fmt, ...)
 {
+	const char *meaning = strerrordesc_np(code);
 	va_list args;
 	size_t len;
 
@@ -45,7 +51,10 @@ int error_errno(struct error *err, int code, const char *fmt, ...)
 	set_text(err, code, REASON_NONE, fmt, args);
 	va_end(args);
 	len = strlen(err->text);
-	(void)snprintf(err->text + len, sizeof(err->text) - len, ": %s", strerrordesc_np(code));
+	if (meaning)
+		(void)snprintf(err->text + len, sizeof(err->text) - len, ": %s", meaning);
+	else
+		(void)snprintf(err->text + len, sizeof(err->text) - len, ": error %d", code);
 	return -code;
 }
 
@@ -55,7 +64,7 @@ int error_wrap(struct error *err, const char *fmt, ...)
 	va_list args;
 
 	if (!err)
-		return -1;
+		return -EIO; /* the code went with the text */
 	va_start(args, fmt);
 	(void)vsnprintf(context, sizeof(context), fmt, args);
 	va_end(args);

@@ -40,7 +40,7 @@ int error_reason(struct error *err, int code, enum reason reason, const char *fm
 int error_errno(struct error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Puts "context: " before the text. Returns -code. */
+/* Puts "context: " before the text. Returns -code, which only err knows: -EIO when that is NULL. */
 int error_wrap(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The errno's symbolic name ("EAGAIN"); "E<number>" never: unknown numbers give "EIO". */

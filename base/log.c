@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,18 +29,33 @@ static struct {
 	bool journal;
 } target = {.level = LOG_LEVEL_INFO, .fd = STDERR_FILENO};
 
+/* systemd names the socket that it reads lines from as "device:inode"; standard error may have been
+ * redirected since. */
+static bool stderr_is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM"); // NOLINT(concurrency-mt-unsafe)
+	unsigned long long dev, ino;
+	struct stat st;
+
+	if (!stream || sscanf(stream, "%llu:%llu", &dev, &ino) != 2)
+		return false;
+	return fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
 int log_open(enum log_level level, const char *path, struct error *err)
 {
-	int fd;
+	int fd = STDERR_FILENO;
 
 	atomic_store(&target.level, (int)level);
-	target.journal = !path && getenv("JOURNAL_STREAM") != NULL; // NOLINT(concurrency-mt-unsafe)
-	if (!path)
-		return 0;
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640);
-	if (fd < 0)
-		return error_errno(err, errno, "cannot open the log file '%s'", path);
+	if (path) {
+		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640);
+		if (fd < 0)
+			return error_errno(err, errno, "cannot open the log file '%s'", path);
+	}
+	if (target.fd != STDERR_FILENO)
+		(void)close(target.fd);
 	target.fd = fd;
+	target.journal = !path && stderr_is_journal();
 	return 0;
 }
 
@@ -59,7 +75,8 @@ static size_t put_prefix(char *line, size_t size, enum log_level level)
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	(void)gmtime_r(&now.tv_sec, &tm);
 	(void)strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
-	return (size_t)snprintf(line, size, "%s.%03ldZ %-5s ", stamp, now.tv_nsec / 1000000, levels[level].name);
+	return (size_t)snprintf(
+		line, size, "%s.%03ldZ %-5s ", stamp, now.tv_nsec / 1000000, levels[level].name);
 }
 
 static size_t put_escaped(char *line, size_t size, const char *text)

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <uv.h>
@@ -13,8 +14,8 @@
 struct loop {
 	uv_loop_t uv;
 	uv_async_t wake;
-	pthread_t thread;
-	bool running;
+	pthread_t thread; /* of loop_run(), once running is true */
+	atomic_bool running;
 	pthread_mutex_t lock; /* guards every field after it; leaf */
 	struct loop_task *first, **last;
 	bool stop_asked;
@@ -28,6 +29,7 @@ struct loop_timer {
 
 struct loop_watch {
 	uv_poll_t uv;
+	int events; /* libuv's */
 	loop_ready_fn *fn;
 	void *data;
 };
@@ -82,7 +84,7 @@ int loop_create(struct loop **ret_loop, struct error *err)
 	r = uv_async_init(&loop->uv, &loop->wake, handle_wake);
 	if (r < 0)
 		goto close_uv;
-	loop->wake.data = loop;
+	loop->uv.data = loop->wake.data = loop;
 	loop->last = &loop->first;
 	pthread_mutex_init(&loop->lock, NULL);
 	*ret_loop = loop;
@@ -101,29 +103,22 @@ static void free_handle(uv_handle_t *handle)
 
 static void close_left_over(uv_handle_t *handle, void *arg)
 {
-	struct loop *loop = arg;
-
 	if (uv_is_closing(handle))
 		return;
-	/* timers and watches are ours and begin with the handle; anything else belongs to whoever made it */
-	if (handle->type == UV_TIMER || handle->type == UV_POLL)
-		uv_close(handle, handle->data == handle ? free_handle : NULL);
+	/* timers and watches are ours and begin with the handle; anything else belongs to whoever
+	 * made it */
+	if ((handle->type == UV_TIMER || handle->type == UV_POLL) && handle->data == handle)
+		uv_close(handle, free_handle);
 	else
 		uv_close(handle, NULL);
-	(void)loop;
-}
-
-static void skip_done(uv_work_t *uv)
-{
-	free(uv);
 }
 
 void loop_destroy(struct loop *loop)
 {
 	if (!loop)
 		return;
-	uv_walk(&loop->uv, close_left_over, loop);
-	loop->running = false;
+	assert(!loop->running);
+	uv_walk(&loop->uv, close_left_over, NULL);
 	while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
 		;
 	(void)uv_loop_close(&loop->uv);
@@ -137,6 +132,9 @@ void loop_run(struct loop *loop)
 	loop->running = true;
 	(void)uv_run(&loop->uv, UV_RUN_DEFAULT);
 	loop->running = false;
+	pthread_mutex_lock(&loop->lock);
+	loop->stop_asked = false; /* it may run again */
+	pthread_mutex_unlock(&loop->lock);
 }
 
 void loop_stop(struct loop *loop)
@@ -144,7 +142,10 @@ void loop_stop(struct loop *loop)
 	pthread_mutex_lock(&loop->lock);
 	loop->stop_asked = true;
 	pthread_mutex_unlock(&loop->lock);
-	(void)uv_async_send(&loop->wake);
+	if (loop->running && loop_is_mine(loop))
+		uv_stop(&loop->uv); /* no other turn */
+	else
+		(void)uv_async_send(&loop->wake);
 }
 
 bool loop_is_mine(const struct loop *loop)
@@ -214,7 +215,7 @@ void loop_timer_stop(struct loop_timer *timer)
 static int uv_events(unsigned events)
 {
 	return (events & LOOP_READABLE ? UV_READABLE | UV_DISCONNECT : 0) |
-		(events & LOOP_WRITABLE ? UV_WRITABLE : 0);
+	       (events & LOOP_WRITABLE ? UV_WRITABLE : 0);
 }
 
 static void handle_poll(uv_poll_t *uv, int status, int events)
@@ -222,6 +223,8 @@ static void handle_poll(uv_poll_t *uv, int status, int events)
 	struct loop_watch *watch = (struct loop_watch *)uv;
 	unsigned ready = 0;
 
+	if (status < 0) /* libuv has stopped at an error; the descriptor is still ready */
+		(void)uv_poll_start(uv, watch->events, handle_poll);
 	if (status < 0 || events & (UV_READABLE | UV_DISCONNECT))
 		ready |= LOOP_READABLE;
 	if (status < 0 || events & UV_WRITABLE)
@@ -253,8 +256,9 @@ int loop_watch_start(struct loop *loop, int fd, unsigned events, loop_ready_fn *
 
 void loop_watch_events(struct loop_watch *watch, unsigned events)
 {
+	watch->events = uv_events(events);
 	if (events)
-		(void)uv_poll_start(&watch->uv, uv_events(events), handle_poll);
+		(void)uv_poll_start(&watch->uv, watch->events, handle_poll);
 	else
 		(void)uv_poll_stop(&watch->uv);
 }
@@ -277,22 +281,22 @@ static void run_done(uv_work_t *uv, int status)
 	struct work *work = (struct work *)uv;
 	struct loop *loop = uv->loop->data;
 
-	(void)status;
-	if (!loop || loop->running)
+	(void)status; /* nobody can cancel it */
+	if (loop->running)
 		work->done(work->data);
-	skip_done(uv);
+	free(work);
 }
 
 int loop_work(struct loop *loop, loop_fn *work_fn, loop_fn *done, void *data, struct error *err)
 {
 	struct work *work = calloc(1, sizeof(*work));
 
+	assert(loop_is_mine(loop));
 	if (!work)
 		return error_set(err, ENOMEM, "no memory for background work");
 	work->work = work_fn;
 	work->done = done;
 	work->data = data;
-	loop->uv.data = loop;
 	(void)uv_queue_work(&loop->uv, &work->uv, run_work, run_done);
 	return 0;
 }

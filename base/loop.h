@@ -21,7 +21,10 @@ struct uv_loop_s;
 typedef void loop_fn(void *data);
 
 int loop_create(struct loop **ret_loop, struct error *err);
-/* Closes what is left open, runs no callback any more, frees. Accepts NULL. The loop must not be running. */
+/*
+ * Closes what is left open, runs no callback any more, frees. Accepts NULL. The loop must not be running and nobody may
+ * post any more; tasks that are still queued are forgotten, so whoever posted them frees what they stand in.
+ */
 void loop_destroy(struct loop *loop);
 
 /* Runs until loop_stop(). The calling thread is the loop's thread from now on. */

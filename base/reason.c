@@ -5,8 +5,7 @@
 
 static const struct {
 	const char *word, *meaning;
-} reasons[REASON_COUNT] = {
-	[REASON_NONE] = {"", ""},
+} reasons[REASON_COUNT] = {[REASON_NONE] = {"", ""},
 #define REASON_ROW_(id, word, meaning) [REASON_##id] = {word, meaning},
 	REASONS(REASON_ROW_)
 #undef REASON_ROW_

@@ -91,7 +91,11 @@ void strbuf_vaddf(struct strbuf *buf, const char *fmt, va_list args)
 	va_copy(again, args);
 	size = vsnprintf(NULL, 0, fmt, again);
 	va_end(again);
-	room = size < 0 ? NULL : strbuf_room(buf, (size_t)size);
+	if (size < 0) {
+		buf->failed = true;
+		return;
+	}
+	room = strbuf_room(buf, (size_t)size);
 	if (!room)
 		return;
 	(void)vsnprintf(room, (size_t)size + 1, fmt, args);

@@ -2,6 +2,7 @@
 #include "base/utf8.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "base/strbuf.h"
 
@@ -20,7 +21,8 @@ static const struct {
 	{0xf4, 0xf4, 4, 0x80, 0x8f},
 };
 
-/* The sequence's size; *ret_have is how many of its bytes are there and right. 0 when no sequence can begin so. */
+/* The sequence's size; *ret_have is how many of its bytes are there and right. 0 when no sequence
+ * can begin so. */
 static size_t measure(const unsigned char *bytes, size_t size, size_t *ret_have)
 {
 	for (size_t i = 0; i < sizeof(leads) / sizeof(leads[0]); i++) {
@@ -51,13 +53,31 @@ size_t utf8_sequence(const char *bytes, size_t size)
 	return have == whole ? whole : 0;
 }
 
+/* Bytes from here on that are ASCII, found eight at a time: most text is nothing else. */
+static size_t ascii_run(const char *bytes, size_t size)
+{
+	size_t at = 0;
+	uint64_t eight;
+
+	for (; size - at >= sizeof(eight); at += sizeof(eight)) {
+		memcpy(&eight, bytes + at, sizeof(eight));
+		if (eight & UINT64_C(0x8080808080808080))
+			break;
+	}
+	while (at < size && !(bytes[at] & 0x80))
+		at++;
+	return at;
+}
+
 size_t utf8_valid_prefix(const char *bytes, size_t size)
 {
 	size_t at = 0;
 
 	while (at < size) {
-		size_t sequence = utf8_sequence(bytes + at, size - at);
+		size_t sequence;
 
+		at += ascii_run(bytes + at, size - at);
+		sequence = utf8_sequence(bytes + at, size - at);
 		if (!sequence)
 			break;
 		at += sequence;
@@ -69,7 +89,8 @@ bool utf8_valid_so_far(const char *bytes, size_t size)
 {
 	size_t at = utf8_valid_prefix(bytes, size), have = 0;
 
-	return at == size || (measure((const unsigned char *)bytes + at, size - at, &have) && have == size - at);
+	return at == size ||
+	       (measure((const unsigned char *)bytes + at, size - at, &have) && have == size - at);
 }
 
 void utf8_add_repaired(struct strbuf *out, const char *bytes, size_t size)
