@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void set_text(struct error *err, int code, enum reason reason, const char *fmt, va_list args)
+__attribute__((format(printf, 4, 0))) static void set_text(
+	struct error *err, int code, enum reason reason, const char *fmt, va_list args)
 {
 	char text[sizeof(err->text)];
 

@@ -92,7 +92,8 @@ static size_t put_escaped(char *line, size_t size, const char *text)
 	return len;
 }
 
-static void write_line(enum log_level level, const char *fmt, va_list args)
+__attribute__((format(printf, 2, 0))) static void write_line(
+	enum log_level level, const char *fmt, va_list args)
 {
 	char text[1024], line[1536];
 	size_t len;

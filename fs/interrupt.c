@@ -62,12 +62,13 @@ static const char *stat_field(const char *stat, unsigned number)
 {
 	const char *at = strrchr(stat, ')');
 
-	if (!at)
-		return NULL;
-	at++;
-	for (unsigned field = STAT_AFTER_NAME; field < number && at; field++)
+	at = at ? at + 1 : NULL;
+	for (unsigned field = STAT_AFTER_NAME; at && *at == ' '; field++) {
+		if (field == number)
+			return at + 1;
 		at = strchr(at + 1, ' ');
-	return at && at[0] == ' ' ? at + 1 : NULL;
+	}
+	return NULL;
 }
 
 bool process_is_dying_by_stat(const char *stat)
