@@ -53,7 +53,7 @@ static inline int take_fd(int *fd)
 }
 
 /* Moves the pointer out of *p, which is NULL afterwards. */
-#define take_ptr(p)                                                                               \
+#define take_ptr(p)                                                                                \
 	({                                                                                         \
 		__typeof__(*(p)) taken_ptr_ = *(p);                                                \
 		*(p) = NULL;                                                                       \

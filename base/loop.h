@@ -2,9 +2,10 @@
 /*
  * loop.h: the one thread that owns pool, lease and exec state; libuv underneath.
  *
- * Every callback runs on the thread that is in loop_run(). Timers, watches and work items are heap objects: the starter
- * keeps the pointer until it stops them; after stop the callback never runs again, even if it was already due.
- * Threads: loop, except loop_post() and loop_stop(), which may be called from any thread.
+ * Every callback runs on the thread that is in loop_run(). Timers, watches and work items are heap
+ * objects: the starter keeps the pointer until it stops them; after stop the callback never runs
+ * again, even if it was already due. Threads: loop, except loop_post() and loop_stop(), which may
+ * be called from any thread.
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
@@ -22,8 +23,9 @@ typedef void loop_fn(void *data);
 
 int loop_create(struct loop **ret_loop, struct error *err);
 /*
- * Closes what is left open, runs no callback any more, frees. Accepts NULL. The loop must not be running and nobody may
- * post any more; tasks that are still queued are forgotten, so whoever posted them frees what they stand in.
+ * Closes what is left open, runs no callback any more, frees. Accepts NULL. The loop must not be
+ * running and nobody may post any more; tasks that are still queued are forgotten, so whoever
+ * posted them frees what they stand in.
  */
 void loop_destroy(struct loop *loop);
 
@@ -34,7 +36,8 @@ void loop_stop(struct loop *loop);
 /* True on the loop's thread, and before loop_run() (set-up is single-threaded). For assertions. */
 bool loop_is_mine(const struct loop *loop);
 
-/* A task is embedded in the poster's struct and must live until fn runs: no allocation, so posting cannot fail. */
+/* A task is embedded in the poster's struct and must live until fn runs: no allocation, so posting
+ * cannot fail. */
 struct loop_task {
 	struct loop_task *next; /* the loop's, while posted */
 	loop_fn *fn;
@@ -47,7 +50,8 @@ void loop_post(struct loop *loop, struct loop_task *task);
 /* Milliseconds of a clock that never jumps back (CLOCK_MONOTONIC), read now. Any thread. */
 uint64_t loop_now_ms(void);
 
-/* Runs fn once after delay_ms (0: at the next turn of the loop). The timer is freed by loop_timer_stop() alone, also after it fired. */
+/* Runs fn once after delay_ms (0: at the next turn of the loop). The timer is freed by
+ * loop_timer_stop() alone, also after it fired. */
 int loop_timer_start(struct loop *loop, uint64_t delay_ms, loop_fn *fn, void *data,
 	struct loop_timer **ret_timer, struct error *err);
 /* Sets a timer anew, fired or not. */
@@ -62,7 +66,8 @@ enum loop_events {
 
 typedef void loop_ready_fn(void *data, unsigned events);
 
-/* Calls fn whenever fd is ready (level-triggered). fd stays the caller's and must stay open until the watch is stopped. */
+/* Calls fn whenever fd is ready (level-triggered). fd stays the caller's and must stay open until
+ * the watch is stopped. */
 int loop_watch_start(struct loop *loop, int fd, unsigned events, loop_ready_fn *fn, void *data,
 	struct loop_watch **ret_watch, struct error *err);
 /* Changes what is waited for; 0 pauses the watch. */
@@ -71,8 +76,9 @@ void loop_watch_events(struct loop_watch *watch, unsigned events);
 void loop_watch_stop(struct loop_watch *watch);
 
 /*
- * Runs work(data) on a worker thread (it may block on disk), then done(data) on the loop. There is no cancelling: the
- * data must live until done. When the loop is destroyed first, work that has begun is waited for, and done is not run.
+ * Runs work(data) on a worker thread (it may block on disk), then done(data) on the loop. There is
+ * no cancelling: the data must live until done. When the loop is destroyed first, work that has
+ * begun is waited for, and done is not run.
  */
 int loop_work(struct loop *loop, loop_fn *work, loop_fn *done, void *data, struct error *err);
 

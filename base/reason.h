@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * reason.h: the words that say why something ended or was refused. Users match on them, so this list is the only one:
- * the words in replies, events, lease.json, metrics and docs/control-files.md all come from here.
+ * reason.h: the words that say why something ended or was refused. Users match on them, so this
+ * list is the only one: the words in replies, events, lease.json, metrics and docs/control-files.md
+ * all come from here.
  */
 #ifndef BASE_REASON_H
 #define BASE_REASON_H
@@ -38,7 +39,7 @@ enum reason {
 #define REASON_ENUM_(id, word, meaning) REASON_##id,
 	REASONS(REASON_ENUM_)
 #undef REASON_ENUM_
-	REASON_COUNT
+		REASON_COUNT
 };
 
 /* The word as users see it; "" for REASON_NONE. Never NULL. */

@@ -2,9 +2,10 @@
 /*
  * strbuf.h: bytes that grow.
  *
- * Invariants: data is always a valid C string (data[size] is NUL even when size is 0 and nothing was allocated); the
- * bytes before it may hold NULs of their own. When memory runs out, the buffer turns failed: it keeps what it has, later
- * appends do nothing, and strbuf_failed() says so; check it once, after the last append.
+ * Invariants: data is always a valid C string (data[size] is NUL even when size is 0 and nothing
+ *was allocated); the bytes before it may hold NULs of their own. When memory runs out, the buffer
+ *turns failed: it keeps what it has, later appends do nothing, and strbuf_failed() says so; check
+ *it once, after the last append.
  *
  *	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
  *
@@ -18,8 +19,8 @@
 #include <stddef.h>
 
 struct strbuf {
-	char *data;      /* never NULL */
-	size_t size;     /* bytes, without the closing NUL */
+	char *data;	 /* never NULL */
+	size_t size;	 /* bytes, without the closing NUL */
 	size_t capacity; /* bytes allocated; 0: data is the shared empty string */
 	bool failed;
 };
@@ -37,8 +38,10 @@ void strbuf_add(struct strbuf *buf, const void *bytes, size_t size);
 void strbuf_adds(struct strbuf *buf, const char *text);
 void strbuf_addc(struct strbuf *buf, char c);
 void strbuf_addf(struct strbuf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void strbuf_vaddf(struct strbuf *buf, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
-/* Room for `more` bytes behind the present ones, NULL when there is no memory; strbuf_grown() then counts what was written. */
+void strbuf_vaddf(struct strbuf *buf, const char *fmt, va_list args)
+	__attribute__((format(printf, 2, 0)));
+/* Room for `more` bytes behind the present ones, NULL when there is no memory; strbuf_grown() then
+ * counts what was written. */
 char *strbuf_room(struct strbuf *buf, size_t more);
 void strbuf_grown(struct strbuf *buf, size_t by);
 /* Drops the first `size` bytes. */

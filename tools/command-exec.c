@@ -181,8 +181,7 @@ static int show_result(const struct strbuf *reply, bool json, struct error *err)
 static int run_in_lease(struct client *client, char **words, const struct exec_options *options)
 {
 	CLEANUP(strbuf_fini)
-	struct strbuf request = STRBUF_INIT,
-		      reply = STRBUF_INIT, path = STRBUF_INIT;
+	struct strbuf request = STRBUF_INIT, reply = STRBUF_INIT, path = STRBUF_INIT;
 	struct error err = ERROR_NONE;
 	int code;
 

@@ -126,7 +126,7 @@ static int take_option(struct daemon_options *options, int c)
 		options->config = optarg;
 		return -1;
 	case OPTION_READY_FD:
-		options->ready_fd = atoi(optarg); // NOLINT(cert-err34-c): written by ourselves
+		options->ready_fd = (int)strtol(optarg, NULL, 10);
 		return -1;
 	case OPTION_HELP:
 		print_help();
