@@ -2,13 +2,13 @@
 /*
  * filesystem.h: the mount and its FUSE session, from the daemon's side.
  *
- *	filesystem_create() -> filesystem_mount() -> ... -> filesystem_unmount(), or `fusermount3 -u` by somebody
+ *	filesystem_create() -> filesystem_mount() -> ... -> filesystem_unmount(), or `fusermount3
+ *-u` by somebody
  *	    -> unmounted() -> filesystem_destroy()
  *
- * Requests come in on worker threads; those about control files are answered from the loop (fs/context.h). So nothing on
- * the loop's thread may ever touch the mount: it would wait for itself. Whoever wants to know whether the mount answers
- * asks from another thread.
- * Threads: loop.
+ * Requests come in on worker threads; those about control files are answered from the loop
+ *(fs/context.h). So nothing on the loop's thread may ever touch the mount: it would wait for
+ *itself. Whoever wants to know whether the mount answers asks from another thread. Threads: loop.
  */
 #ifndef FS_FILESYSTEM_H
 #define FS_FILESYSTEM_H
@@ -32,24 +32,28 @@ struct filesystem_options {
 };
 
 struct filesystem_hooks {
-	/* Runs once: the mount is gone, by filesystem_unmount() or from outside; no request is left. */
+	/* Runs once: the mount is gone, by filesystem_unmount() or from outside; no request is
+	 * left. */
 	void (*unmounted)(void *data);
 	void *data;
 };
 
 /* Nothing is mounted and no thread started yet. */
-int filesystem_create(const struct filesystem_options *options, const struct filesystem_hooks *hooks,
-	struct filesystem **ret_fs, struct error *err);
-/* What lease_table_create() is to be given, so that what the tree remembers of a lease ends with it. */
+int filesystem_create(const struct filesystem_options *options,
+	const struct filesystem_hooks *hooks, struct filesystem **ret_fs, struct error *err);
+/* What lease_table_create() is to be given, so that what the tree remembers of a lease ends with
+ * it. */
 struct lease_hooks filesystem_lease_hooks(struct filesystem *fs);
 
 /*
- * Mounts at the configured mountpoint and starts the workers. A mountpoint left by a daemon that died ("transport endpoint
- * is not connected") is detached first; a directory that is not there is made, and removed at the end. -EBUSY: something
- * of ours is mounted there and alive. leases is borrowed until unmounted().
+ * Mounts at the configured mountpoint and starts the workers. A mountpoint left by a daemon that
+ * died ("transport endpoint is not connected") is detached first; a directory that is not there is
+ * made, and removed at the end. -EBUSY: something of ours is mounted there and alive. leases is
+ * borrowed until unmounted().
  */
 int filesystem_mount(struct filesystem *fs, struct lease_table *leases, struct error *err);
-/* Detaches the mount, lazily when it is in use; held requests are answered first. unmounted() follows. Harmless twice, and when nothing is mounted (then nothing follows). */
+/* Detaches the mount, lazily when it is in use; held requests are answered first. unmounted()
+ * follows. Harmless twice, and when nothing is mounted (then nothing follows). */
 void filesystem_unmount(struct filesystem *fs);
 /* After unmounted(), or when nothing was mounted. Accepts NULL. */
 void filesystem_destroy(struct filesystem *fs);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * handle.h: one open control file or directory: a text fixed at open, or a conversation
+ * (conversation.h). Threads: loop.
+ */
+#ifndef FS_HANDLE_H
+#define FS_HANDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+#include "fs/conversation.h"
+#include "fs/request.h"
+#include "fs/tree.h"
+
+struct control;
+struct inode;
+struct job;
+
+struct handle {
+	struct handle *prev, *next; /* of the same inode */
+	struct control *control;
+	struct inode *inode;
+	struct node node;   /* its lease is counted */
+	struct strbuf text; /* of a file that can be rendered, as it was at open */
+	bool conversing;    /* a request file, opened for writing or not: */
+	struct conversation talk;
+	struct job *job; /* of the present turn; counted; NULL: none */
+	bool own;	 /* that job was written here, so an interrupted READ cancels it */
+	struct handle *job_prev, *job_next; /* of those that wait for the same job */
+	struct request *waiting;	    /* READ, FLUSH and fsync that are held */
+	struct poll_wait *poller; /* to be woken when a READ need not wait any more; NULL: nobody */
+};
+
+/* The bodies of the operations: each answers the request, now or later. */
+void handle_open(struct request *request);
+void handle_read(struct request *request);
+void handle_write(struct request *request);
+void handle_flush(struct request *request);
+void handle_fsync(struct request *request);
+void handle_release(struct request *request);
+void handle_poll(struct request *request);
+
+/* ftruncate() on the handle: its pending input is forgotten. */
+void handle_truncate(struct handle *handle);
+/* The job of the handle's turn is done: its reply is here. */
+void handle_settle(struct handle *handle);
+/* A READ would not wait any more. */
+void handle_wake_poller(struct handle *handle);
+/* Closes it without a commit: the session is over. Nothing is held any more. */
+void handle_abandon(struct handle *handle);
+
+#endif

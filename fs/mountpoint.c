@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "fs/mountpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#ifndef MOUNT_ATTR_NOSYMFOLLOW
+#define MOUNT_ATTR_NOSYMFOLLOW 0x00200000
+#endif
+#ifndef SYS_mount_setattr
+#define SYS_mount_setattr 442
+#endif
+
+extern char **environ;
+
+/* The kernel's struct, which older headers lack. */
+struct mount_attributes {
+	uint64_t set, clear, propagation, userns_fd;
+};
+
+static bool is_dead(int code)
+{
+	return code == ENOTCONN || code == ECONNABORTED || code == ESHUTDOWN;
+}
+
+/* The last component may be a dead mount, which cannot be walked: only its parent is resolved then.
+ */
+static char *resolve(const char *path)
+{
+	CLEANUP(freep) char *whole = realpath(path, NULL), *copy = NULL, *parent = NULL;
+	char *slash, *joined;
+
+	if (whole)
+		return take_ptr(&whole);
+	copy = strdup(path);
+	if (!copy)
+		return NULL;
+	for (size_t len = strlen(copy); len > 1 && copy[len - 1] == '/'; len--)
+		copy[len - 1] = '\0';
+	slash = strrchr(copy, '/');
+	if (slash)
+		*slash = '\0';
+	parent = realpath(!slash ? "." : slash == copy ? "/" : copy, NULL);
+	if (!parent)
+		return NULL;
+	if (asprintf(&joined, "%s/%s", strcmp(parent, "/") != 0 ? parent : "",
+		    slash ? slash + 1 : copy) < 0)
+		return NULL;
+	return joined;
+}
+
+/* Undoes mountinfo's \040 for blanks and the like, in place. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; to++) {
+		unsigned value;
+
+		if (from[0] == '\\' && sscanf(from + 1, "%3o", &value) == 1) {
+			*to = (char)value;
+			from += 4;
+		} else {
+			*to = *from++;
+		}
+	}
+	*to = '\0';
+}
+
+/* True when the topmost mount at exactly this path is one of ours. */
+static bool is_ours(const char *path)
+{
+	CLEANUP(fclosep) FILE *table = fopen("/proc/self/mountinfo", "re");
+	CLEANUP(freep) char *line = NULL;
+	size_t capacity = 0;
+	bool ours = false;
+
+	while (table && getline(&line, &capacity, table) > 0) {
+		char where[PATH_MAX + 1];
+		const char *type = strstr(line, " - ");
+
+		if (!type || sscanf(line, "%*s %*s %*s %*s %4096s", where) != 1)
+			continue;
+		unescape(where);
+		if (!strcmp(where, path))
+			ours = !strncmp(type + 3, "fuse.dressage ", 14);
+	}
+	return ours;
+}
+
+/* fusermount3 may detach what its caller mounted; root needs nobody's help. */
+static int detach(const char *path, struct error *err)
+{
+	const char *const argv[] = {"fusermount3", "-u", "-z", "--", path, NULL};
+	int status = 0;
+	pid_t pid;
+	int r;
+
+	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
+		return 0;
+	r = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
+	if (r != 0)
+		return error_errno(
+			err, r, "cannot run fusermount3 to detach the dead mount at '%s'", path);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return error_errno(err, errno, "cannot wait for fusermount3");
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return error_set(err, EBUSY,
+			"a dead mount is in the way at '%s' and fusermount3 -u -z cannot detach it; whoever mounted it must",
+			path);
+	return 0;
+}
+
+static int make(struct mountpoint *point, struct error *err)
+{
+	if (mkdir(point->path, 0755) < 0)
+		return error_errno(err, errno, "cannot make the mountpoint '%s'", point->path);
+	point->made = true;
+	return 0;
+}
+
+static int look(struct mountpoint *point, struct error *err)
+{
+	struct stat st;
+	int r = stat(point->path, &st) < 0 ? errno : 0;
+
+	for (int tries = 0; is_dead(r) && tries < 16; tries++) { /* dead mounts may be stacked */
+		r = detach(point->path, err);
+		if (r < 0)
+			return r;
+		log_warn("detached the mount that a dead daemon left at '%s'", point->path);
+		r = stat(point->path, &st) < 0 ? errno : 0;
+	}
+	if (r == ENOENT)
+		return make(point, err);
+	if (r != 0)
+		return error_errno(err, r, "cannot use the mountpoint '%s'", point->path);
+	if (!S_ISDIR(st.st_mode))
+		return error_set(err, ENOTDIR, "the mountpoint '%s' is no directory", point->path);
+	if (is_ours(point->path))
+		return error_set(err, EBUSY,
+			"'%s' is mounted by a dressagefs that is alive; stop it (fusermount3 -u '%s') or choose another mountpoint",
+			point->path, point->path);
+	return 0;
+}
+
+static bool lies_below(const char *path, const char *top)
+{
+	CLEANUP(freep) char *real = resolve(path);
+	size_t len = strlen(top);
+
+	return real && !strncmp(real, top, len) && (real[len] == '\0' || real[len] == '/');
+}
+
+int mountpoint_prepare(const char *path, const char *state_dir, struct mountpoint *ret_mountpoint,
+	struct error *err)
+{
+	struct mountpoint point = {.path = resolve(path)};
+	int r;
+
+	if (!point.path)
+		return error_errno(
+			err, errno ? errno : ENOMEM, "cannot use the mountpoint '%s'", path);
+	if (lies_below(state_dir, point.path))
+		r = error_set(err, EINVAL,
+			"the state directory '%s' lies below the mountpoint '%s', where the daemon would wait for itself; move one of them",
+			state_dir, point.path);
+	else
+		r = look(&point, err);
+	if (r < 0) {
+		mountpoint_fini(&point);
+		return r;
+	}
+	*ret_mountpoint = point;
+	return 0;
+}
+
+void mountpoint_fini(struct mountpoint *mountpoint)
+{
+	if (mountpoint->made && rmdir(mountpoint->path) < 0)
+		log_debug("left the mountpoint '%s': %s", mountpoint->path, strerrordesc_np(errno));
+	free(mountpoint->path);
+	*mountpoint = (struct mountpoint){0};
+}
+
+int mountpoint_forbid_links(const char *path, struct error *err)
+{
+	struct mount_attributes attributes = {.set = MOUNT_ATTR_NOSYMFOLLOW};
+
+	if (syscall(SYS_mount_setattr, AT_FDCWD, path, 0, &attributes, sizeof(attributes)) < 0)
+		return error_errno(err, errno,
+			"[mount] symlinks = raw needs nosymfollow on the mount, which cannot be set");
+	return 0;
+}
