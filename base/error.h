@@ -3,10 +3,10 @@
  * error.h: a failure is a value with a sentence in it.
  *
  * A function that can fail returns an int: 0 is success; negative is a failure, -errno, which the
- *caller passes on, adding context at most once; positive is an outcome that its header lists and
- *the caller must handle. The struct is a value on the caller's stack: nothing is allocated on the
- *failure path. Code below tools/ and the daemon's loop returns failures and does not log them, so
- *each is reported once.
+ * caller passes on, adding context at most once; positive is an outcome that its header lists and
+ * the caller must handle. The struct is a value on the caller's stack: nothing is allocated on the
+ * failure path. Code below tools/ and the daemon's loop returns failures and does not log them, so
+ * each is reported once.
  *
  *	if (fd < 0)
  *		return error_set(err, errno, "cannot open '%s'", path);
@@ -15,7 +15,7 @@
  *		return error_wrap(err, "slot %u", n);
  *
  * Threads: any; a struct error belongs to one thread at a time. err may be NULL where only the code
- *matters.
+ * matters.
  */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
@@ -23,9 +23,9 @@
 #include "base/reason.h"
 
 struct error {
-	int code;	    /* errno value, 0 when nothing failed */
+	int code;           /* errno value, 0 when nothing failed */
 	enum reason reason; /* REASON_NONE where errno says enough */
-	char text[512];	    /* no full stop: "starting slot 3: no such template 'py'" */
+	char text[512];     /* no full stop: "starting slot 3: no such template 'py'" */
 };
 
 #define ERROR_NONE ((struct error){0})

@@ -10,7 +10,7 @@
  *	r = json_fields_read(object, fields, 2, &values, err);
  *
  * A key that is not in the table is an error which lists those that are; null counts as absent.
- *Threads: any.
+ * Threads: any.
  */
 #ifndef BASE_JSON_FIELDS_H
 #define BASE_JSON_FIELDS_H
@@ -26,13 +26,13 @@ struct strbuf;
 enum json_kind {     /* type of the field that is written; pointers are borrowed from the object */
 	JSON_STRING, /* const char * */
 	JSON_NUMBER, /* double, min to max inclusive */
-	JSON_POSITIVE,	 /* double, above 0 and at most max */
-	JSON_INTEGER,	 /* double without a fraction, min to max inclusive */
-	JSON_BOOL,	 /* bool */
-	JSON_OBJECT,	 /* const cJSON *, any values */
+	JSON_POSITIVE,   /* double, above 0 and at most max */
+	JSON_INTEGER,    /* double without a fraction, min to max inclusive */
+	JSON_BOOL,       /* bool */
+	JSON_OBJECT,     /* const cJSON *, any values */
 	JSON_STRING_MAP, /* const cJSON *, an object whose values are all strings */
-	JSON_ARRAY,	 /* const cJSON * */
-	JSON_ANY,	 /* const cJSON * */
+	JSON_ARRAY,      /* const cJSON * */
+	JSON_ANY,        /* const cJSON * */
 };
 
 struct json_field {

@@ -9,17 +9,17 @@
 #include "base/utf8.h"
 
 enum state {
-	BEFORE,	    /* nothing but blanks so far */
+	BEFORE,     /* nothing but blanks so far */
 	KEY_OR_END, /* behind '{' */
-	KEY,	    /* behind ',' in an object */
+	KEY,        /* behind ',' in an object */
 	COLON,
 	VALUE,
 	VALUE_OR_END, /* behind '[' */
 	COMMA_OR_END, /* behind a value */
 	COMPLETE,
 	STRING,
-	ESCAPE,	       /* behind '\' */
-	HEX,	       /* behind "\u" */
+	ESCAPE,        /* behind '\' */
+	HEX,           /* behind "\u" */
 	LOW_BACKSLASH, /* behind a high surrogate: another escape must come */
 	LOW_U,
 	LITERAL,

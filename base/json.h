@@ -27,8 +27,8 @@ struct json_scanner {
 	unsigned state; /* private from here on */
 	unsigned depth;
 	unsigned char nesting[JSON_MAX_DEPTH]; /* the bracket that closes each level */
-	bool in_key;			       /* the string being read is a key */
-	unsigned char sequence[4];	       /* of a character that is not whole yet */
+	bool in_key;                           /* the string being read is a key */
+	unsigned char sequence[4];             /* of a character that is not whole yet */
 	unsigned sequence_size;
 	unsigned escape, escape_digits; /* of a \u escape */
 	unsigned number_size;

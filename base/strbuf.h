@@ -3,9 +3,9 @@
  * strbuf.h: bytes that grow.
  *
  * Invariants: data is always a valid C string (data[size] is NUL even when size is 0 and nothing
- *was allocated); the bytes before it may hold NULs of their own. When memory runs out, the buffer
- *turns failed: it keeps what it has, later appends do nothing, and strbuf_failed() says so; check
- *it once, after the last append.
+ * was allocated); the bytes before it may hold NULs of their own. When memory runs out, the buffer
+ * turns failed: it keeps what it has, later appends do nothing, and strbuf_failed() says so; check
+ * it once, after the last append.
  *
  *	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
  *
@@ -19,8 +19,8 @@
 #include <stddef.h>
 
 struct strbuf {
-	char *data;	 /* never NULL */
-	size_t size;	 /* bytes, without the closing NUL */
+	char *data;      /* never NULL */
+	size_t size;     /* bytes, without the closing NUL */
 	size_t capacity; /* bytes allocated; 0: data is the shared empty string */
 	bool failed;
 };

@@ -36,7 +36,7 @@ struct client {
 	const char
 		*mount_option; /* --mount; NULL: $DRESSAGE_MOUNT, then the configured mountpoint */
 	const char *config_option; /* --config; NULL: searched */
-	char *mount;		   /* absolute path, after client_connect() */
+	char *mount;               /* absolute path, after client_connect() */
 };
 
 /* One command of `dressage`. */

@@ -12,7 +12,7 @@
 
 struct exec_options {
 	const char *cwd; /* NULL: the sandbox's own */
-	double timeout;	 /* negative: not given */
+	double timeout;  /* negative: not given */
 	bool no_stdin, json;
 	struct strbuf env; /* members of a JSON object */
 };

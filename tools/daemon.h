@@ -4,7 +4,7 @@
  *
  *	loop, log, journal, events, file system, leases -> slots READY -> mount -> the mount answers
  *-> ready SIGTERM, SIGINT: leases end -> unmount -> everything closed, last first fusermount3 -u:
- *unmounted  -> leases end -> everything closed
+ * unmounted  -> leases end -> everything closed
  *
  * Threads: the caller's becomes the loop.
  */

@@ -9,13 +9,13 @@
 #include <stddef.h>
 
 struct daemon_options {
-	bool foreground;	/* -f */
-	bool check;		/* --check */
-	bool read_only;		/* -o ro */
-	const char *config;	/* --config; NULL: searched */
+	bool foreground;        /* -f */
+	bool check;             /* --check */
+	bool read_only;         /* -o ro */
+	const char *config;     /* --config; NULL: searched */
 	const char *mountpoint; /* NULL: as configured */
-	int ready_fd;		/* where the background copy says that it is ready; -1: nowhere */
-	char **overrides;	/* -o section.key=value, NULL-terminated; owned, like the words */
+	int ready_fd;           /* where the background copy says that it is ready; -1: nowhere */
+	char **overrides;       /* -o section.key=value, NULL-terminated; owned, like the words */
 	size_t override_count;
 };
 
