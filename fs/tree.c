@@ -2,7 +2,6 @@
 #include "fs/tree.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <utlist.h>
@@ -298,8 +297,8 @@ void tree_stat(struct control *control, const struct node *node, struct stat *re
 	st.st_size = node_size(control, node, inode);
 	st.st_blksize = 4096;
 	st.st_blocks = (st.st_size + 511) / 512;
-	st.st_mtim.tv_sec = (time_t)floor(when);
-	st.st_mtim.tv_nsec = (long)((when - floor(when)) * 1e9);
+	st.st_mtim.tv_sec = (time_t)when;
+	st.st_mtim.tv_nsec = (long)((when - (double)(time_t)when) * 1e9);
 	st.st_ctim = st.st_mtim;
 	st.st_atim = st.st_mtim;
 	*ret_st = st;
