@@ -35,18 +35,18 @@ struct control {
 	struct loop *loop;
 	const struct config *config;
 	struct events *events;
-	struct files *files;	    /* the other half; NULL: there is none */
+	struct files *files;        /* the other half; NULL: there is none */
 	struct lease_table *leases; /* from control_begin() on */
 	struct notifier *notifier;  /* between control_begin() and control_end() */
 	bool ended;
 	double started_at, changed_at; /* Unix seconds; changed: a lease or slot of the tree did */
 	struct strbuf config_text;
-	struct inode *inodes;	  /* hash by ino: inode.h */
-	struct job *jobs;	  /* not yet done: job.h */
-	struct request *held;	  /* waiting for something: request.h */
+	struct inode *inodes;     /* hash by ino: inode.h */
+	struct job *jobs;         /* not yet done: job.h */
+	struct request *held;     /* waiting for something: request.h */
 	struct listing *listings; /* open directories: directory.h */
 	struct loop_timer *watch; /* looks again at held requests whose first signal was harmless */
-	struct statvfs space;	  /* of the state directory, a moment ago */
+	struct statvfs space;     /* of the state directory, a moment ago */
 	struct statvfs space_now; /* being filled by a worker */
 	uint64_t space_at_ms;
 	bool space_asked;

@@ -27,9 +27,9 @@ struct handle {
 	bool conversing;    /* a request file, opened for writing or not: */
 	struct conversation talk;
 	struct job *job; /* of the present turn; counted; NULL: none */
-	bool own;	 /* that job was written here, so an interrupted READ cancels it */
+	bool own;        /* that job was written here, so an interrupted READ cancels it */
 	struct handle *job_prev, *job_next; /* of those that wait for the same job */
-	struct request *waiting;	    /* READ, FLUSH and fsync that are held */
+	struct request *waiting;            /* READ, FLUSH and fsync that are held */
 	struct poll_wait *poller; /* to be woken when a READ need not wait any more; NULL: nobody */
 };
 

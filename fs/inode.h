@@ -24,10 +24,10 @@ struct lease;
 struct inode {
 	fuse_ino_t ino;
 	struct handle *handles; /* open now, latest first: handle.h */
-	struct job *last;	/* the request that was committed last, done or not; counted */
-	struct job *last_done;	/* the last one that is done; counted */
-	struct strbuf text;	/* of a last_error file: its sentence */
-	double changed_at;	/* Unix seconds; 0: as its lease */
+	struct job *last;       /* the request that was committed last, done or not; counted */
+	struct job *last_done;  /* the last one that is done; counted */
+	struct strbuf text;     /* of a last_error file: its sentence */
+	double changed_at;      /* Unix seconds; 0: as its lease */
 	UT_hash_handle hh;
 };
 

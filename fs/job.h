@@ -29,8 +29,8 @@ struct verb {
 	const char *name;   /* as it stands in errors */
 	const char *usage;  /* what it reads as when nothing was written, one example in it; NULL:
 			       render() tells */
-	bool script;	    /* text may have any number of lines */
-	bool immediate;	    /* carried out by the WRITE that brings its newline: job_done() or
+	bool script;        /* text may have any number of lines */
+	bool immediate;     /* carried out by the WRITE that brings its newline: job_done() or
 			       job_failed() before begin() returns */
 	bool in_background; /* FLUSH and fsync do not wait for its end */
 	bool shows_last;    /* reading without writing gives the last committed request's reply */
@@ -47,14 +47,14 @@ struct job {
 	unsigned refs;
 	struct control *control;
 	const struct verb *verb;
-	fuse_ino_t ino;		     /* of the file it was written to */
-	struct lease *lease;	     /* counted; NULL at the root */
+	fuse_ino_t ino;              /* of the file it was written to */
+	struct lease *lease;         /* counted; NULL at the root */
 	struct operation *operation; /* NULL: nothing to be cancelled */
-	struct command command;	     /* of run_command */
-	struct strbuf reply;	     /* when done */
-	int result;		     /* 0, or -errno: it could not be done */
+	struct command command;      /* of run_command */
+	struct strbuf reply;         /* when done */
+	int result;                  /* 0, or -errno: it could not be done */
 	bool done;
-	struct handle *handles;	 /* waiting for it or showing it: handle.h */
+	struct handle *handles;  /* waiting for it or showing it: handle.h */
 	struct job *prev, *next; /* the control's, while not done */
 };
 

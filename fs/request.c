@@ -31,7 +31,7 @@ struct request *request_create(fuse_req_t fuse, fuse_ino_t ino, const void *byte
 	request->fuse = fuse;
 	request->ino = ino;
 	request->size = size;
-	if (size > 0)
+	if (bytes)
 		memcpy(request->bytes, bytes, size);
 	if (file) {
 		request->file = *file;

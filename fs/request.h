@@ -27,23 +27,23 @@ struct request;
 typedef void request_fn(struct request *request);
 
 struct request {
-	struct loop_task task;	    /* to the loop */
+	struct loop_task task;      /* to the loop */
 	struct loop_task interrupt; /* the same for its interrupt */
 	struct control *control;
 	fuse_req_t fuse;
 	request_fn *run, *cancelled;
-	fuse_ino_t ino;		    /* the node, or the parent of the one that is named */
+	fuse_ino_t ino;             /* the node, or the parent of the one that is named */
 	struct fuse_file_info file; /* where the operation has one */
 	bool has_file;
 	uint64_t offset;
-	size_t size;		  /* of bytes, or how much to read */
-	int to_set;		  /* of setattr */
-	short events;		  /* of poll */
+	size_t size;              /* of bytes, or how much to read */
+	int to_set;               /* of setattr */
+	short events;             /* of poll */
 	struct poll_wait *poller; /* of poll; NULL: nobody wants to be told */
-	pid_t process;		  /* thread-group id of the caller; 0: unknown or not asked for */
-	bool dying;		  /* the caller is being ended by a signal; only for FLUSH */
+	pid_t process;            /* thread-group id of the caller; 0: unknown or not asked for */
+	bool dying;               /* the caller is being ended by a signal; only for FLUSH */
 	bool commits; /* it made its handle's request be carried out: it is told of a failure */
-	struct request *prev, *next;	       /* the handle's waiting ones, while held */
+	struct request *prev, *next;           /* the handle's waiting ones, while held */
 	struct request *held_prev, *held_next; /* the control's */
 	bool held, answered;
 	bool watched; /* interrupted once, harmlessly: the kernel will not say so again */
@@ -52,7 +52,7 @@ struct request {
 	char bytes[]; /* name, or data to write; a NUL behind it */
 };
 
-/* A request with a copy of the bytes. NULL: the request was answered with ENOMEM. Worker. */
+/* A request with a copy of the bytes, or room for them (bytes NULL). NULL: the request was answered with ENOMEM. Worker. */
 struct request *request_create(fuse_req_t fuse, fuse_ino_t ino, const void *bytes, size_t size,
 	const struct fuse_file_info *file);
 /* Hands it to the loop. Worker. */

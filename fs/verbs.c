@@ -119,7 +119,7 @@ static int terminate_json(struct job *job, const char *text, size_t size, struct
 	if (r < 0)
 		return r;
 	/* the most exact one first: a trajectory may have another lease by now */
-	id = values.lease_id	 ? values.lease_id
+	id = values.lease_id     ? values.lease_id
 	     : values.sandbox_id ? values.sandbox_id
 				 : values.trajectory_id;
 	if (!id)
