@@ -115,8 +115,8 @@ const char *lease_trajectory(const struct lease *lease);
 const char *lease_name(const struct lease *lease); /* directory name: lease-name.h */
 enum lease_state lease_state(const struct lease *lease);
 enum reason lease_reason(const struct lease *lease);
-double lease_created_at(const struct lease *lease);	    /* Unix seconds */
-double lease_changed_at(const struct lease *lease);	    /* of its last change of state */
+double lease_created_at(const struct lease *lease);         /* Unix seconds */
+double lease_changed_at(const struct lease *lease);         /* of its last change of state */
 struct sandbox_root *lease_root(const struct lease *lease); /* borrowed; NULL: none (any more) */
 /* Appends lease.json. */
 void lease_render(const struct lease *lease, struct strbuf *out);

@@ -38,11 +38,11 @@ struct sandbox_provider_env {
 /* First member of an implementation's own struct. */
 struct sandbox {
 	const struct sandbox_provider_ops *ops;
-	char sandbox_id[256];	   /* of a remote sandbox; "": the lease id is used */
-	unsigned slot;		   /* local only; UINT_MAX: none */
-	uint32_t generation;	   /* local only; 0: none */
+	char sandbox_id[256];      /* of a remote sandbox; "": the lease id is used */
+	unsigned slot;             /* local only; UINT_MAX: none */
+	uint32_t generation;       /* local only; 0: none */
 	struct sandbox_root *root; /* NULL: its files are not on this machine */
-	void *lease;		   /* the lease table's */
+	void *lease;               /* the lease table's */
 };
 
 /* A wait without an end of its own; added to a time it does not overflow. */

@@ -33,7 +33,7 @@ struct sandbox_service {
 /* What a caller asks for. Every pointer is owned. */
 struct sandbox_spec {
 	char *trajectory_id; /* UTF-8, 1 to 255 bytes, no NUL */
-	char *env_type;	     /* NULL: not given */
+	char *env_type;      /* NULL: not given */
 	cJSON *env_args;     /* object, or NULL: none, or an empty one */
 	cJSON *metadata;     /* object of strings, or NULL */
 	cJSON *env; /* object of strings, or NULL: given to every command, which may override it */
@@ -97,9 +97,9 @@ void command_result_render(const struct sandbox_place *place, const struct comma
 struct sandbox_root {
 	atomic_uint refs;
 	atomic_bool ended; /* set on the loop when the lease ends, before anything is reset */
-	int fd;		   /* O_PATH */
-	int pidfd;	   /* of pid 1 */
-	uid_t uid;	   /* host ids of what commands make */
+	int fd;            /* O_PATH */
+	int pidfd;         /* of pid 1 */
+	uid_t uid;         /* host ids of what commands make */
 	gid_t gid;
 	uint64_t serial; /* of this loan; never used again by this daemon */
 };

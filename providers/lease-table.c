@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "providers/lease-table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/settings.h"
+
+static int open_provider(struct lease_table *table, struct error *err)
+{
+	struct sandbox_provider_env env = {
+		.loop = table->loop,
+		.config = table->config,
+		.journal = table->journal,
+		.events = table->events,
+		.lost = lease_handle_lost,
+		.data = table,
+	};
+	const char *name = table->config->dressage.provider;
+
+	table->ops = sandbox_provider_find(name);
+	if (!table->ops)
+		return error_set(err, EINVAL, "this version has no provider '%s'", name);
+	return table->ops->open(&env, &table->provider, err);
+}
+
+int lease_table_create(struct loop *loop, const struct config *config, struct journal *journal,
+	struct events *events, const struct lease_hooks *hooks, struct lease_table **ret_table,
+	struct error *err)
+{
+	struct lease_table *table = calloc(1, sizeof(*table));
+	int r;
+
+	if (!table)
+		return error_set(err, ENOMEM, "no memory for the leases");
+	table->loop = loop;
+	table->config = config;
+	table->journal = journal;
+	table->events = events;
+	if (hooks)
+		table->hooks = *hooks;
+	node_id(table->node_id);
+	table->node_ip = config->pool.advertise_ip[0] ? config->pool.advertise_ip : "127.0.0.1";
+	table->released = released_create(RELEASED_MAX, LEASE_REMEMBER_RELEASED_MS);
+	if (!table->released)
+		r = error_set(err, ENOMEM, "no memory for the leases");
+	else
+		r = open_provider(table, err);
+	if (r < 0) {
+		lease_table_destroy(table);
+		return r;
+	}
+	*ret_table = table;
+	return 0;
+}
+
+void lease_table_destroy(struct lease_table *table)
+{
+	struct lease *lease, *next;
+
+	if (!table)
+		return;
+	lease_creations_free(table);
+	DL_FOREACH_SAFE (table->shown, lease, next)
+		lease_forget(lease);
+	if (table->ops)
+		table->ops->close(table->provider);
+	DL_FOREACH_SAFE (table->ending, lease, next)
+		lease_unref(lease); /* the provider's */
+	released_destroy(table->released);
+	free(table);
+}
+
+/* start and stop */
+
+static void handle_started(void *data, int r, const struct error *err)
+{
+	struct lease_table *table = data;
+
+	table->done(table->done_data, r, err);
+}
+
+void lease_table_start(struct lease_table *table, lease_done_fn *started, void *data)
+{
+	table->done = started;
+	table->done_data = data;
+	table->ops->start(table->provider, handle_started, table);
+}
+
+static void handle_stopped(void *data, int r, const struct error *err)
+{
+	struct lease_table *table = data;
+	lease_done_fn *done = table->done;
+
+	table->provider_stopped = true;
+	if (r < 0) {
+		table->done = NULL;
+		done(table->done_data, r, err);
+		return;
+	}
+	lease_table_check_stopped(table);
+}
+
+void lease_table_check_stopped(struct lease_table *table)
+{
+	lease_done_fn *done = table->done;
+
+	if (!table->stopping || table->creations || !done)
+		return;
+	if (!table->provider_told) {
+		table->provider_told = true;
+		table->ops->stop(table->provider, handle_stopped, table);
+		return;
+	}
+	if (!table->provider_stopped || table->answers || table->cancelled)
+		return;
+	table->done = NULL;
+	done(table->done_data, 0, NULL);
+}
+
+void lease_table_stop(struct lease_table *table, lease_done_fn *stopped, void *data)
+{
+	assert(!table->stopping);
+	table->stopping = true;
+	table->done = stopped;
+	table->done_data = data;
+	lease_creations_stop(table);
+	while (table->shown)
+		lease_end(table->shown, REASON_STOPPING, NULL);
+	lease_table_check_stopped(table);
+}
+
+/* looking up */
+
+struct pool *lease_table_pool(const struct lease_table *table)
+{
+	return table->ops->pool ? table->ops->pool(table->provider) : NULL;
+}
+
+struct lease *lease_find(const struct lease_table *table, const char *trajectory_id)
+{
+	struct lease *lease;
+
+	HASH_FIND(by_trajectory, table->by_trajectory, trajectory_id, strlen(trajectory_id), lease);
+	return lease;
+}
+
+struct lease *lease_find_name(const struct lease_table *table, const char *name)
+{
+	char id[LEASE_NAME_MAX + 1];
+
+	if (lease_name_decode(name, id, NULL) < 0)
+		return NULL;
+	return lease_find(table, id);
+}
+
+struct lease *lease_find_serial(const struct lease_table *table, uint64_t serial)
+{
+	struct lease *lease;
+
+	HASH_FIND(by_serial, table->by_serial, &serial, sizeof(serial), lease);
+	return lease;
+}
+
+struct lease *lease_next(const struct lease_table *table, const struct lease *after)
+{
+	struct lease *lease;
+
+	if (!after)
+		return table->shown;
+	if (after->shown)
+		return after->next;
+	/* it has gone meanwhile: the first that is younger */
+	DL_FOREACH (table->shown, lease)
+		if (lease->serial > after->serial)
+			return lease;
+	return NULL;
+}
+
+unsigned lease_count(const struct lease_table *table, enum lease_state state)
+{
+	if (state == LEASE_RELEASED)
+		return (unsigned)released_count(table->released);
+	return table->counts[state];
+}
+
+/* what a lease is */
+
+uint64_t lease_serial(const struct lease *lease)
+{
+	return lease->serial;
+}
+
+const char *lease_id(const struct lease *lease)
+{
+	return lease->id;
+}
+
+const char *lease_trajectory(const struct lease *lease)
+{
+	return lease->spec.trajectory_id;
+}
+
+const char *lease_name(const struct lease *lease)
+{
+	return lease->name;
+}
+
+enum lease_state lease_state(const struct lease *lease)
+{
+	return lease->state;
+}
+
+enum reason lease_reason(const struct lease *lease)
+{
+	return lease->reason;
+}
+
+double lease_created_at(const struct lease *lease)
+{
+	return lease->created_at;
+}
+
+double lease_changed_at(const struct lease *lease)
+{
+	return lease->changed_at;
+}
+
+struct sandbox_root *lease_root(const struct lease *lease)
+{
+	return lease->box ? lease->box->root : NULL;
+}

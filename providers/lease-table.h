@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * lease-table.h: private to lease*.c: the table, its leases, and the creations under way.
+ *
+ * A lease is made when its sandbox has come, and shown (in the tree) from then on until its end.
+ * References: the table's while it is shown, the provider's until its sandbox is gone, the
+ * creation's until its waiters have been answered, and those of callers. lease_set_state() is the
+ * only writer of a lease's state.
+ */
+#ifndef PROVIDERS_LEASE_TABLE_H
+#define PROVIDERS_LEASE_TABLE_H
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+#include <utlist.h>
+
+#include "base/error.h"
+#include "base/loop.h"
+#include "base/operation.h"
+#include "pool/journal.h"
+#include "providers/lease-name.h"
+#include "providers/lease-released.h"
+#include "providers/lease.h"
+#include "providers/sandbox-provider.h"
+
+struct lease {
+	unsigned refs;
+	struct lease_table *table;
+	uint64_t serial;
+	char id[128];
+	char name[LEASE_NAME_MAX + 1];
+	struct sandbox_spec spec;
+	char *spec_text;      /* as the journal has it */
+	char sandbox_id[256]; /* as the sandbox said, and the two below; they outlive it */
+	unsigned slot;
+	uint32_t generation;
+	enum lease_state state;
+	enum reason reason;
+	char why[256]; /* the sentence behind the reason; "" when the word says all */
+	double created_at, changed_at;
+	double deadline;      /* Unix seconds; 0: none */
+	uint64_t deadline_ms; /* the same on loop_now_ms()'s clock */
+	struct sandbox *box;  /* NULL once given back */
+	bool shown;
+	bool reusable;            /* its sandbox is gone */
+	struct loop_timer *timer; /* of the TTL, then of LEASE_KEEP_EXPIRED_MS */
+	UT_hash_handle by_trajectory, by_serial;
+	struct lease *prev, *next;
+};
+
+/* Somebody who waits for a creation. */
+struct lease_waiter {
+	struct operation op;
+	struct lease_table *table;
+	struct lease_creation *creation; /* NULL: cancelled, to be told so */
+	uint64_t wait_ms;
+	bool exclusive;           /* mkdir: wants a lease of its own making */
+	bool first;               /* it began the creation */
+	struct loop_timer *timer; /* always there: of its wait, then of its cancelling */
+	lease_acquired_fn *done;
+	void *data;
+	struct lease_waiter *prev, *next;
+};
+
+/* One trajectory's lease in the making, however many ask for it. */
+struct lease_creation {
+	struct lease_table *table;
+	char *trajectory;
+	struct sandbox_spec spec; /* the lease's, once it is made */
+	struct operation *op;     /* the provider's; NULL once it has answered */
+	bool in_line;             /* it was asked to wait */
+	struct lease *lease;      /* made, its row not committed yet */
+	struct lease_waiter *waiters;
+	UT_hash_handle hh;
+};
+
+/* An outcome that was known at once and is told at the loop's next turn. */
+struct lease_answer {
+	struct operation op;
+	struct loop_task task;
+	struct lease_table *table;
+	int r;
+	struct error err;
+	struct lease *lease;
+	lease_acquired_fn *acquired; /* one of the two */
+	command_ended_fn *ended;
+	void *data;
+	struct lease_answer *prev, *next;
+};
+
+struct lease_table {
+	struct loop *loop;
+	const struct config *config;
+	struct journal *journal;
+	struct events *events;
+	struct lease_hooks hooks;
+	const struct sandbox_provider_ops *ops;
+	void *provider;
+	char node_id[17];
+	const char *node_ip;
+	uint64_t last_serial;
+	struct lease *by_trajectory, *by_serial;
+	struct lease *shown;  /* in order of creation */
+	struct lease *ending; /* not shown any more, their sandboxes not gone yet */
+	unsigned counts[LEASE_LOST + 1];
+	struct released_leases *released;
+	struct lease_creation *creations;
+	struct lease_waiter *cancelled; /* to be told so */
+	struct lease_answer *answers;
+	bool stopping, provider_told, provider_stopped;
+	lease_done_fn *done; /* of start, then of stop */
+	void *done_data;
+};
+
+/* Makes a lease of the sandbox and shows it. The box is the lease's on success. spec is moved into
+ * it. */
+int lease_make(struct lease_table *table, struct sandbox_spec *spec, struct sandbox *box,
+	struct lease **ret_lease, struct error *err);
+/* Lets go of a shown lease without telling anybody: for the table's own end. */
+void lease_forget(struct lease *lease);
+/* Counts, tells events and hooks, writes the row. */
+void lease_set_state(struct lease *lease, enum lease_state to, enum reason reason);
+void lease_write_row(struct lease *lease, journal_committed_fn *committed, void *data);
+/* The provider's lost hook. */
+void lease_handle_lost(void *data, struct sandbox *box, const struct error *why);
+/* Why the lease can do nothing more: -ENOTCONN, -ESTALE; 0 when it can. */
+int lease_check_active(const struct lease *lease, struct error *err);
+
+/* An operation that ends at the next turn with r and err. NULL: no memory. */
+struct operation *lease_answer_later(struct lease_table *table, const struct lease_answer *answer);
+/* Ends every creation under way as stopping. */
+void lease_creations_stop(struct lease_table *table);
+void lease_creations_free(struct lease_table *table);
+/* Something that a stop waits for has ended. */
+void lease_table_check_stopped(struct lease_table *table);
+
+/* Appends terminate's reply. */
+void lease_render_end(const struct lease_table *table, const struct released_lease *lease,
+	bool already, struct strbuf *out);
+
+/* A stable name of this machine, of 16 hex digits. */
+void node_id(char ret_id[17]);
+
+#endif

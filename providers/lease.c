@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "providers/lease.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "config/settings.h"
+#include "pool/events.h"
+#include "providers/lease-table.h"
+
+static const double SECONDS_MAX = 1e9;
+
+static const char *const state_names[] = {
+	[LEASE_STARTING] = "STARTING",
+	[LEASE_ACTIVE] = "ACTIVE",
+	[LEASE_RELEASING] = "RELEASING",
+	[LEASE_RELEASED] = "RELEASED",
+	[LEASE_EXPIRED] = "EXPIRED",
+	[LEASE_LOST] = "LOST",
+};
+
+const char *lease_state_name(enum lease_state state)
+{
+	return state_names[state];
+}
+
+static double now_unix(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+struct lease *lease_ref(struct lease *lease)
+{
+	lease->refs++;
+	return lease;
+}
+
+void lease_unref(struct lease *lease)
+{
+	if (!lease || --lease->refs)
+		return;
+	loop_timer_stop(lease->timer);
+	sandbox_spec_fini(&lease->spec);
+	free(lease->spec_text);
+	free(lease);
+}
+
+/* the row, the events, the state */
+
+void lease_write_row(struct lease *lease, journal_committed_fn *committed, void *data)
+{
+	struct journal_lease row = {
+		.lease_id = lease->id,
+		.trajectory_id = lease->spec.trajectory_id,
+		.state = lease_state_name(lease->state),
+		.reason = reason_word(lease->reason),
+		.slot = lease->slot,
+		.generation = lease->generation,
+		.created_at = lease->created_at,
+		.deadline = lease->deadline,
+		.spec = lease->spec_text,
+	};
+
+	journal_put_lease(lease->table->journal, &row, committed, data);
+}
+
+static void tell(const struct lease *lease, const char *from)
+{
+	struct event event = {
+		.kind = "lease",
+		.id = lease->id,
+		.from = from,
+		.to = lease_state_name(lease->state),
+		.reason = lease->reason,
+		.generation = lease->generation,
+	};
+
+	events_add(lease->table->events, &event);
+	if (lease->table->hooks.changed)
+		lease->table->hooks.changed(lease->table->hooks.data, (struct lease *)lease);
+}
+
+void lease_set_state(struct lease *lease, enum lease_state to, enum reason reason)
+{
+	const char *from = lease_state_name(lease->state);
+
+	lease->table->counts[lease->state]--;
+	lease->table->counts[to]++;
+	lease->state = to;
+	lease->reason = reason;
+	lease->changed_at = now_unix();
+	if (to == LEASE_RELEASED)
+		journal_drop_lease(lease->table->journal, lease->id, NULL, NULL);
+	else
+		lease_write_row(lease, NULL, NULL);
+	tell(lease, from);
+}
+
+/* its end */
+
+static void hide(struct lease *lease)
+{
+	struct lease_table *table = lease->table;
+	struct released_lease memory = {
+		.lease_id = lease->id,
+		.trajectory_id = lease->spec.trajectory_id,
+		.slot = lease->slot,
+		.generation = lease->generation,
+		.reusable = lease->reusable,
+	};
+
+	HASH_DELETE(by_trajectory, table->by_trajectory, lease);
+	HASH_DELETE(by_serial, table->by_serial, lease);
+	DL_DELETE(table->shown, lease);
+	lease->shown = false;
+	if (!lease->reusable)
+		DL_APPEND(table->ending, lease);
+	released_add(table->released, &memory, loop_now_ms());
+}
+
+static void handle_gone(void *data)
+{
+	struct lease *lease = data;
+
+	lease->reusable = true;
+	if (!lease->shown)
+		DL_DELETE(lease->table->ending, lease);
+	released_set_reusable(lease->table->released, lease->id);
+	if (lease->state == LEASE_RELEASING)
+		lease_set_state(lease, LEASE_RELEASED, lease->reason);
+	lease_unref(lease);
+}
+
+static void give_back(struct lease *lease, enum reason reason)
+{
+	struct sandbox *box = lease->box;
+
+	lease->box = NULL;
+	if (box->root)
+		atomic_store(&box->root->ended, true);
+	lease->table->ops->destroy(box, reason, handle_gone, lease_ref(lease));
+}
+
+/* Takes a shown lease out of the tree and out of use. */
+static void end_shown(struct lease *lease, enum reason reason)
+{
+	loop_timer_stop(lease->timer);
+	lease->timer = NULL;
+	hide(lease);
+	if (lease->box) {
+		lease_set_state(lease, LEASE_RELEASING, reason);
+		give_back(lease, reason);
+	} else {
+		lease_set_state(lease, LEASE_RELEASED, lease->reason);
+	}
+}
+
+void lease_forget(struct lease *lease)
+{
+	struct sandbox *box = take_ptr(&lease->box);
+
+	if (box && box->root)
+		atomic_store(&box->root->ended, true);
+	lease->table->ops->destroy(box, REASON_STOPPING, NULL, NULL);
+	lease->reusable = lease->reusable || box; /* nobody tells us */
+	hide(lease);
+	lease_unref(lease);
+}
+
+void lease_end(struct lease *lease, enum reason reason, struct strbuf *reply)
+{
+	bool already = !lease->box;
+
+	if (reply) {
+		struct released_lease memory = {
+			.lease_id = lease->id,
+			.trajectory_id = lease->spec.trajectory_id,
+			.slot = lease->slot,
+			.generation = lease->generation,
+			.reusable = lease->reusable,
+		};
+
+		lease_render_end(lease->table, &memory, already, reply);
+	}
+	if (!lease->shown)
+		return;
+	end_shown(lease, reason);
+	lease_unref(lease); /* the table's */
+}
+
+static struct lease *find_id(const struct lease_table *table, const char *id)
+{
+	struct lease *lease;
+
+	DL_FOREACH (table->shown, lease)
+		if (!strcmp(lease->id, id))
+			return lease;
+	return NULL;
+}
+
+int lease_end_by_id(struct lease_table *table, const char *id, enum reason reason,
+	struct strbuf *reply, struct error *err)
+{
+	struct lease *lease = lease_find(table, id);
+	const struct released_lease *released;
+
+	if (!lease)
+		lease = find_id(table, id);
+	if (lease) {
+		lease_end(lease, reason, reply);
+		return 0;
+	}
+	released = released_find(table->released, id, loop_now_ms());
+	if (!released)
+		return error_set(err, ENOENT,
+			"no lease '%.300s': no trajectory or lease id that is live or ended within "
+			"the last 24 hours",
+			id);
+	if (reply)
+		lease_render_end(table, released, true, reply);
+	return 0;
+}
+
+/* its time */
+
+static void handle_deadline(void *data)
+{
+	struct lease *lease = data;
+
+	if (lease->state == LEASE_EXPIRED) {
+		lease_end(lease, lease->reason, NULL);
+		return;
+	}
+	lease->why[0] = '\0';
+	lease_set_state(lease, LEASE_EXPIRED, REASON_LEASE_TTL_EXPIRED);
+	loop_timer_restart(lease->timer, LEASE_KEEP_EXPIRED_MS);
+	give_back(lease, REASON_LEASE_TTL_EXPIRED);
+}
+
+static int set_deadline(struct lease *lease, uint64_t left_ms, struct error *err)
+{
+	int r;
+
+	if (lease->timer) {
+		loop_timer_restart(lease->timer, left_ms);
+	} else {
+		r = loop_timer_start(
+			lease->table->loop, left_ms, handle_deadline, lease, &lease->timer, err);
+		if (r < 0)
+			return r;
+	}
+	lease->deadline_ms = loop_now_ms() + left_ms;
+	lease->deadline = now_unix() + (double)left_ms / 1000;
+	return 0;
+}
+
+double lease_seconds_left(const struct lease *lease)
+{
+	uint64_t now = loop_now_ms();
+
+	if (!lease->deadline_ms)
+		return -1;
+	if (lease->state != LEASE_ACTIVE && lease->state != LEASE_LOST)
+		return 0;
+	return now < lease->deadline_ms ? (double)(lease->deadline_ms - now) / 1000 : 0;
+}
+
+int lease_renew(struct lease *lease, double seconds, struct error *err)
+{
+	int r = lease_check_active(lease, err);
+
+	if (r < 0)
+		return r;
+	if (!(seconds > 0 && seconds <= SECONDS_MAX))
+		return error_set(err, EINVAL,
+			"the time left must be above 0 and at most 1e9 seconds, not %g", seconds);
+	r = set_deadline(lease, (uint64_t)ceil(seconds * 1000), err);
+	if (r < 0)
+		return r;
+	lease_write_row(lease, NULL, NULL);
+	return 0;
+}
+
+/* its loss */
+
+void lease_handle_lost(void *data, struct sandbox *box, const struct error *why)
+{
+	struct lease *lease = box->lease;
+
+	(void)data;
+	if (!lease || lease->state != LEASE_ACTIVE)
+		return;
+	(void)snprintf(lease->why, sizeof(lease->why), "%.255s", why->text);
+	lease_set_state(lease, LEASE_LOST, why->reason ? why->reason : REASON_SLOT_LOST);
+}
+
+int lease_check_active(const struct lease *lease, struct error *err)
+{
+	switch (lease->state) {
+	case LEASE_STARTING:
+	case LEASE_ACTIVE:
+		return 0;
+	case LEASE_LOST:
+		return error_reason(err, ENOTCONN, lease->reason,
+			"the sandbox of '%.100s' is lost: %s; end the lease to get a new one",
+			lease->spec.trajectory_id, lease->why);
+	case LEASE_RELEASING:
+	case LEASE_RELEASED:
+	case LEASE_EXPIRED:
+		break;
+	}
+	return error_reason(err, ESTALE, lease->reason, "the lease of '%.100s' has ended: %s",
+		lease->spec.trajectory_id, reason_meaning(lease->reason));
+}
+
+/* its beginning */
+
+static void safe_copy(const char *text, size_t max, char *ret_copy)
+{
+	size_t i;
+
+	for (i = 0; i < max && text[i]; i++) {
+		char c = text[i];
+		bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			    (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+
+		ret_copy[i] = safe ? c : '_';
+	}
+	ret_copy[i] = '\0';
+}
+
+static void make_id(struct lease *lease)
+{
+	char trajectory[33];
+	uint32_t random = 0;
+
+	safe_copy(lease->spec.trajectory_id, sizeof(trajectory) - 1, trajectory);
+	(void)getrandom(&random, sizeof(random), 0);
+	(void)snprintf(lease->id, sizeof(lease->id), "lease-%.12s-%04u-gen%u-%s-%08x",
+		lease->table->node_id, lease->slot == UINT32_MAX ? 0 : lease->slot,
+		lease->generation, trajectory, random);
+}
+
+static int show(struct lease *lease, struct error *err)
+{
+	struct lease_table *table = lease->table;
+	const char *trajectory = lease->spec.trajectory_id;
+
+	HASH_ADD_KEYPTR(by_trajectory, table->by_trajectory, trajectory, strlen(trajectory), lease);
+	if (!lease->by_trajectory.tbl)
+		return error_set(err, ENOMEM, "no memory for the lease");
+	HASH_ADD(by_serial, table->by_serial, serial, sizeof(lease->serial), lease);
+	if (!lease->by_serial.tbl) {
+		HASH_DELETE(by_trajectory, table->by_trajectory, lease);
+		return error_set(err, ENOMEM, "no memory for the lease");
+	}
+	DL_APPEND(table->shown, lease);
+	lease->shown = true;
+	return 0;
+}
+
+static uint64_t first_ttl_ms(const struct lease *lease)
+{
+	if (lease->spec.timeout_sec > 0)
+		return (uint64_t)ceil(lease->spec.timeout_sec * 1000);
+	return lease->table->config->pool.lease_ttl_ms;
+}
+
+/* Everything that can fail. The lease has its spec already. */
+static int prepare(struct lease *lease, struct error *err)
+{
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	const char *trajectory = lease->spec.trajectory_id;
+	uint64_t ttl_ms = first_ttl_ms(lease);
+	int r;
+
+	r = lease_name_encode(trajectory, strlen(trajectory), lease->name, err);
+	if (r < 0)
+		return r;
+	sandbox_spec_render(&lease->spec, &text);
+	lease->spec_text = strbuf_take(&text, NULL);
+	if (!lease->spec_text)
+		return error_set(err, ENOMEM, "no memory for the lease");
+	if (ttl_ms) {
+		r = set_deadline(lease, ttl_ms, err);
+		if (r < 0)
+			return r;
+	}
+	return show(lease, err);
+}
+
+int lease_make(struct lease_table *table, struct sandbox_spec *spec, struct sandbox *box,
+	struct lease **ret_lease, struct error *err)
+{
+	struct lease *lease = calloc(1, sizeof(*lease));
+	int r;
+
+	if (!lease)
+		return error_set(err, ENOMEM, "no memory for the lease");
+	lease->refs = 1;
+	lease->table = table;
+	lease->serial = ++table->last_serial;
+	lease->spec = *spec;
+	*spec = (struct sandbox_spec){0};
+	(void)snprintf(lease->sandbox_id, sizeof(lease->sandbox_id), "%s", box->sandbox_id);
+	lease->slot = box->slot;
+	lease->generation = box->generation;
+	lease->state = LEASE_ACTIVE;
+	lease->created_at = lease->changed_at = now_unix();
+	make_id(lease);
+	r = prepare(lease, err);
+	if (r < 0) {
+		lease_unref(lease);
+		return r;
+	}
+	lease->box = box;
+	box->lease = lease;
+	table->counts[LEASE_ACTIVE]++;
+	tell(lease, "");
+	*ret_lease = lease;
+	return 0;
+}
+
+/* running commands in it */
+
+static size_t count_env(const struct sandbox_spec *spec, char *const *own)
+{
+	size_t count = (size_t)(spec->env ? cJSON_GetArraySize(spec->env) : 0);
+
+	while (own && *own++)
+		count++;
+	return count;
+}
+
+static bool sets(char *const *env, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; env && *env; env++)
+		if (!strncmp(*env, name, len) && (*env)[len] == '=')
+			return true;
+	return false;
+}
+
+/* The spec's variables that the command does not set itself, then the command's own. Only the
+ * former are copies. */
+static int merge_env(const struct sandbox_spec *spec, const struct command *command,
+	char ***ret_env, size_t *ret_copies)
+{
+	char **env = calloc(count_env(spec, command->env) + 1, sizeof(*env));
+	size_t count = 0;
+	const cJSON *item;
+
+	*ret_copies = 0;
+	*ret_env = env;
+	if (!env)
+		return -ENOMEM;
+	cJSON_ArrayForEach (item, spec->env) {
+		if (sets(command->env, item->string))
+			continue;
+		if (asprintf(&env[count], "%s=%s", item->string, item->valuestring) < 0)
+			return -ENOMEM;
+		*ret_copies = ++count;
+	}
+	for (char *const *own = command->env; own && *own; own++)
+		env[count++] = *own;
+	return 0;
+}
+
+static struct operation *run_with_env(
+	struct lease *lease, const struct command *command, command_ended_fn *done, void *data)
+{
+	struct command full = *command;
+	struct operation *op = NULL;
+	size_t copies;
+
+	if (merge_env(&lease->spec, command, &full.env, &copies) == 0)
+		op = lease->table->ops->run(lease->box, &full, done, data);
+	for (size_t i = 0; i < copies; i++)
+		free(full.env[i]);
+	free(full.env);
+	return op;
+}
+
+struct operation *lease_run(
+	struct lease *lease, const struct command *command, command_ended_fn *done, void *data)
+{
+	struct lease_answer answer = {.ended = done, .data = data};
+
+	answer.r = lease_check_active(lease, &answer.err);
+	if (answer.r < 0)
+		return lease_answer_later(lease->table, &answer);
+	if (lease->spec.env)
+		return run_with_env(lease, command, done, data);
+	return lease->table->ops->run(lease->box, command, done, data);
+}
