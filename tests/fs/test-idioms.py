@@ -46,7 +46,7 @@ shell_case('a_subshell_and_children_in_a_group_are_one_script',
 shell_case('a_heredoc_of_many_lines', 'cat > $F <<"END"\nfor i in 1 2; do\n  echo $i\ndone\nEND\ncat $F', '1\n2\n')
 shell_case('cp_of_a_request_file',
            'T=$(mktemp); echo \'{"command": ["printf", "%s\\\\n", "a b"]}\' > $T; cp $T $F; cat $F; rm $T', 'a b\n')
-shell_case('tee', 'echo "echo a" | tee $F > /dev/null; cat $F', 'a\n')
+shell_case('tee_is_one_script', 'echo "echo a" | tee $F > /dev/null; cat $F', 'a\n')
 shell_case('cat_of_a_script_into_it', 'T=$(mktemp); printf "echo a\\necho b\\n" > $T; cat $T > $F; cat $F; rm $T', 'a\nb\n')
 shell_case('braces_brackets_words_and_numbers_are_scripts',
            'for s in "{ echo a; }" "[ -d / ] && echo a" "true; echo a" "123 2>/dev/null; echo a"; do '
@@ -165,7 +165,7 @@ node_case('node_openSync_for_both', '''
 	eq(out(fs.readFileSync(fd)), "a\\n");
 	fs.closeSync(fd);
 ''')
-node_case('node_promises', '''
+node_case('node_promises_on_a_handle', '''
 	const f = await fs.promises.open(p, "r+");
 	await f.write("echo a");
 	eq(out(await f.readFile("utf8")), "a\\n");

@@ -215,17 +215,20 @@ def tracer_of(pid):
         return int(next(line.split()[1] for line in f if line.startswith('TracerPid:')))
 
 
-def deadly(number):
+def deadly(name, number):
     def function(d):
         client = Client(d, 'signal.signal(signal.SIGINT, signal.SIG_DFL)')
         client.process.send_signal(number)
         client.expect_death_of_the_command(-number)
-    function.__name__ = f'a_command_dies_with_its_client_of_{signal.Signals(number).name}'
+    function.__name__ = name
     case(function)
 
 
-for each in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP, signal.SIGQUIT):
-    deadly(each)
+deadly('a_command_dies_with_its_client_of_SIGINT', signal.SIGINT)
+deadly('a_command_dies_with_its_client_of_SIGTERM', signal.SIGTERM)
+deadly('a_command_dies_with_its_client_of_SIGKILL', signal.SIGKILL)
+deadly('a_command_dies_with_its_client_of_SIGHUP', signal.SIGHUP)
+deadly('a_command_dies_with_its_client_of_SIGQUIT', signal.SIGQUIT)
 
 
 @case
