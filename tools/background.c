@@ -113,17 +113,21 @@ int start_in_background(int argc, char **argv, struct error *err)
 	return 0;
 }
 
-void background_say_ready(int ready_fd, int log_fd)
+void background_leave_terminal(int log_fd)
 {
 	CLEANUP(closep) int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	if (write(ready_fd, ready_word, sizeof(ready_word) - 1) < 0)
-		return; /* whoever started us has gone; the daemon's loop has seen that */
 	if (null_fd < 0)
 		return;
 	(void)dup2(null_fd, STDIN_FILENO);
 	(void)dup2(null_fd, STDOUT_FILENO);
 	(void)dup2(log_fd >= 0 ? log_fd : null_fd, STDERR_FILENO);
+}
+
+void background_say_ready(int ready_fd)
+{
+	if (write(ready_fd, ready_word, sizeof(ready_word) - 1) < 0)
+		return; /* whoever started us has gone; the daemon's loop has seen that */
 }
 
 void background_say_failed(int ready_fd, const struct error *why)

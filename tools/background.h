@@ -15,9 +15,10 @@ struct error;
  */
 int start_in_background(int argc, char **argv, struct error *err);
 
-/* The copy's word to its starter; then the copy leaves the terminal: input from and output to
- * nowhere, errors to log_fd (-1: nowhere). */
-void background_say_ready(int ready_fd, int log_fd);
+/* The copy leaves the terminal: input from and output to nowhere, errors to log_fd (-1: nowhere). */
+void background_leave_terminal(int log_fd);
+/* The copy's word to its starter. */
+void background_say_ready(int ready_fd);
 /* Tells the starter why there will be no daemon. */
 void background_say_failed(int ready_fd, const struct error *why);
 

@@ -156,20 +156,21 @@ static void handle_starter_gone(void *data, unsigned events)
 	fail_start(daemon, &why);
 }
 
-static int open_log_beside_journal(const struct config *config)
+/* In the background the log goes beside the journal, unless the configuration names another file. */
+static void leave_terminal(const struct config *config)
 {
 	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
+	CLEANUP(closep) int log_fd = -1;
 
-	if (*config->dressage.log_file)
-		return -1;
 	strbuf_addf(&path, "%s/dressagefs.log", config->dressage.state_dir);
-	return open(path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	if (!*config->dressage.log_file)
+		log_fd =
+			open(path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	background_leave_terminal(log_fd);
 }
 
 static void say_ready(struct daemon *daemon)
 {
-	CLEANUP(closep) int log_fd = -1;
-
 	log_info("ready: mounted at '%s', %u slots of %s", daemon->config->mount.mountpoint,
 		daemon->config->pool.slots, daemon->config->dressage.provider);
 	say_event(daemon, "STARTING", "READY");
@@ -177,8 +178,7 @@ static void say_ready(struct daemon *daemon)
 		return;
 	loop_watch_stop(daemon->starter_watch);
 	daemon->starter_watch = NULL;
-	log_fd = open_log_beside_journal(daemon->config);
-	background_say_ready(daemon->options->ready_fd, log_fd);
+	background_say_ready(daemon->options->ready_fd);
 	(void)close(daemon->options->ready_fd);
 	daemon->options->ready_fd = -1;
 }
@@ -276,6 +276,8 @@ static int open_all(struct daemon *daemon, struct error *err)
 	if (r == 0)
 		r = journal_open(
 			daemon->loop, daemon->config->dressage.state_dir, &daemon->journal, err);
+	if (r == 0 && daemon->options->ready_fd >= 0)
+		leave_terminal(daemon->config);
 	if (r == 0)
 		r = events_create(EVENTS_KEPT, &daemon->events, err);
 	if (r == 0)

@@ -55,13 +55,6 @@ static void print_remark(void *data, int level, const char *sentence)
 		(void)fprintf(stderr, "dressagefs: %s\n", sentence);
 }
 
-static int check(const struct config *config)
-{
-	config_each_remark(config, print_remark, NULL);
-	(void)puts("OK");
-	return 0;
-}
-
 static int run(int argc, char **argv, struct daemon_options *options, struct error *err)
 {
 	struct config *config;
@@ -69,8 +62,10 @@ static int run(int argc, char **argv, struct daemon_options *options, struct err
 
 	if (r < 0)
 		return r;
+	if (!options->foreground || options->check)
+		config_each_remark(config, print_remark, NULL);
 	if (options->check)
-		r = check(config);
+		(void)puts("OK");
 	else if (options->foreground)
 		r = daemon_run(options, config, err);
 	else

@@ -191,7 +191,7 @@ def lease_json_has_the_lease_and_its_state(d):
     shown = d.json('leases', 't', 'lease.json')
     for key, value in lease.items():
         equal(shown[key], value, key)
-    equal((shown['name'], shown['state'], shown['reason']), ('t', 'ACTIVE', ''))
+    equal((shown['name'], shown['state'], shown['reason']), ('t', 'ACTIVE', None))
     check(abs(shown['deadline'] - time.time() - 100) < 30, f'deadline {shown["deadline"]}')
     contains(shown['sandbox_id'], 'lease-')
 
