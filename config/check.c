@@ -42,6 +42,8 @@ static int check_later(const struct config *config, const struct setting *row, s
 	if (row->later != LATER_REFUSED)
 		return 0;
 	row->type->print(row, setting_field_of(config, row), &value);
+	if (strbuf_failed(&value))
+		return error_set(err, ENOMEM, "out of memory");
 	if (row->later_values ? !is_listed(row->later_values, value.data) : !value.size)
 		return 0;
 	describe(config, row, &text);

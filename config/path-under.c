@@ -87,9 +87,9 @@ bool path_is_under(const char *path, const char *dir)
 	while (step(&to_dir))
 		;
 	walk_begin(&to_path, path);
-	while (step(&to_path)) {
+	do {
 		if (strcmp(to_path.done, to_dir.done) == 0)
 			return true;
-	}
+	} while (step(&to_path));
 	return false;
 }

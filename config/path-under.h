@@ -8,8 +8,9 @@
 #include <stdbool.h>
 
 /*
- * Whether `path` is `dir` or lies below it. Both are absolute; neither has to exist. Nothing at or
- * below `dir` is touched: a daemon that looked into its own mountpoint would wait for itself.
+ * Whether the way to `path` comes to `dir`: it is `dir`, lies below it, or passes through. Both are
+ * absolute; neither has to exist. Nothing at or below `dir` is touched: a daemon that looked into
+ * its own mountpoint would wait for itself.
  */
 bool path_is_under(const char *path, const char *dir);
 

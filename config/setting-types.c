@@ -41,12 +41,14 @@ static int too_large(struct error *err)
 	return error_set(err, EINVAL, "is too large");
 }
 
-/* Digits beyond the ninth decimal count for nothing. */
+/* Digits beyond the ninth decimal count for nothing, but keep the number from being 0. */
 static const char *parse_fraction(const char *at, struct decimal *number)
 {
 	for (; isdigit((unsigned char)*at); at++) {
-		if (number->scale == 1000000000)
+		if (number->scale == 1000000000) {
+			number->fraction += !number->fraction && *at != '0';
 			continue;
+		}
 		number->fraction = number->fraction * 10 + (uint64_t)(*at - '0');
 		number->scale *= 10;
 	}

@@ -47,9 +47,11 @@ size_t edit_distance(const char *a, const char *b)
 
 size_t suggest_limit(const char *typed)
 {
-	size_t third = strlen(typed) / 3;
+	size_t len = strlen(typed);
 
-	return third > 4 ? 4 : third ? third : 1;
+	if (len < 4)
+		return 1;
+	return len < 9 ? 2 : len < 12 ? 3 : 4;
 }
 
 void suggest_consider(struct suggestion *suggestion, const char *candidate)

@@ -13,8 +13,7 @@ struct suggestion {
 	size_t distance;
 };
 
-/* Nothing farther than this many edits is suggested; a third of the typed word's length, at
- * least 1. */
+/* Nothing farther than this many edits is suggested: 1 for the shortest words, up to 4. */
 size_t suggest_limit(const char *typed);
 /* Keeps the candidate when it is nearer than what was seen before. Zero the struct and set `typed`
  * first. */
