@@ -20,7 +20,13 @@
 #include "base/strbuf.h"
 #include "config/setting.h"
 
-enum { NOFILE_WANTED = 65536, PASSWD_ROOM = 16384 };
+/*
+ * The kernel counts descriptors in flight by user: where slots share the daemon's own uid, one of
+ * them could keep it from sending a command its stdio, unless a slot's processes have few.
+ */
+enum { NOFILE_WANTED = 65536, NOFILE_OF_A_USER = 512 };
+
+enum { PASSWD_ROOM = 16384 };
 
 static bool is_set(const struct config *config, const char *section, const char *key)
 {
@@ -78,10 +84,10 @@ static int derive_modes(struct config *config, struct error *err)
 
 /* ---- directories ---- */
 
-static const char *home_of(uid_t uid, const char *const *environ, char *room, size_t size)
+static const char *home_of(uid_t uid, const char *const *variables, char *room, size_t size)
 {
 	struct passwd entry, *found = NULL;
-	const char *home = environ_get(environ, "HOME");
+	const char *home = environ_get(variables, "HOME");
 
 	if (home)
 		return home;
@@ -91,9 +97,9 @@ static const char *home_of(uid_t uid, const char *const *environ, char *room, si
 }
 
 static int derive_state_dir(
-	struct config *config, const char *const *environ, uid_t uid, struct error *err)
+	struct config *config, const char *const *variables, uid_t uid, struct error *err)
 {
-	const char *base = environ_get(environ, "XDG_STATE_HOME"), *home;
+	const char *base = environ_get(variables, "XDG_STATE_HOME"), *home;
 	char room[PASSWD_ROOM];
 
 	if (is_set(config, "dressage", "state_dir"))
@@ -104,7 +110,7 @@ static int derive_state_dir(
 	if (base)
 		return derive_text(config, "dressage", "state_dir", "XDG_STATE_HOME", err,
 			"%s/dressage", base);
-	home = home_of(uid, environ, room, sizeof(room));
+	home = home_of(uid, variables, room, sizeof(room));
 	if (!home)
 		return error_set(err, EINVAL,
 			"no place for the state: set [dressage] state_dir, XDG_STATE_HOME or HOME");
@@ -113,9 +119,9 @@ static int derive_state_dir(
 }
 
 static int derive_mountpoint(
-	struct config *config, const char *const *environ, uid_t uid, struct error *err)
+	struct config *config, const char *const *variables, uid_t uid, struct error *err)
 {
-	const char *base = environ_get(environ, "XDG_RUNTIME_DIR");
+	const char *base = environ_get(variables, "XDG_RUNTIME_DIR");
 
 	if (is_set(config, "mount", "mountpoint"))
 		return 0;
@@ -173,17 +179,19 @@ static int derive_slots(struct config *config, const struct config_facts *facts,
 
 static int derive_nofile(struct config *config, const struct config_facts *facts, struct error *err)
 {
-	uint64_t hard = facts->nofile_hard;
-	uint32_t wanted = config->slot.nofile;
+	uint64_t hard = facts->nofile_hard,
+		 wanted = facts->uid == 0 ? NOFILE_WANTED : NOFILE_OF_A_USER;
+	uint32_t set = config->slot.nofile;
 	int r;
 
 	if (!is_set(config, "slot", "nofile"))
-		return derive_text(config, "slot", "nofile", "the hard limit, at most 65536", err,
-			"%u", hard < NOFILE_WANTED ? (unsigned)hard : (unsigned)NOFILE_WANTED);
-	if (wanted <= hard)
+		return derive_text(config, "slot", "nofile",
+			facts->uid == 0 ? "the hard limit, at most 65536" : "the user, not root",
+			err, "%llu", (unsigned long long)(hard < wanted ? hard : wanted));
+	if (set <= hard)
 		return 0;
 	r = config_remark(config, LOG_LEVEL_WARN, err,
-		"slot.nofile = %u is cut to the daemon's own hard limit, %llu", wanted,
+		"slot.nofile = %u is cut to the daemon's own hard limit, %llu", set,
 		(unsigned long long)hard);
 	if (r < 0)
 		return r;
@@ -289,8 +297,10 @@ static bool is_any_address(const char *host)
 	return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0 || strcmp(host, "*") == 0;
 }
 
-/* The first IPv4 address of this machine that others may reach; the loopback one when there is
- * none. */
+/*
+ * The first IPv4 address of this machine that others may reach; the loopback one when there is
+ * none.
+ */
 static void machine_address(char *room, socklen_t size)
 {
 	struct ifaddrs *all = NULL, *at;

@@ -17,7 +17,7 @@ struct reading {
 	struct error *err;
 	int failed; /* what entry() or a check gave; nothing is read any more */
 
-	unsigned line;		     /* the one inih has now */
+	unsigned line;               /* the one inih has now */
 	char text[INI_LINE_MAX + 2]; /* it, without its newline; room to see that it is too long */
 
 	bool pending; /* an entry whose value may go on in the next line */
@@ -52,8 +52,10 @@ static int refuse_line(struct reading *reading, const char *what)
 	return reading->failed;
 }
 
-/* A line without its newline; *ret_size beyond INI_LINE_MAX means that it is too long. False at the
- * end. */
+/*
+ * A line without its newline; *ret_size beyond INI_LINE_MAX means that it is too long. False at
+ * the end.
+ */
 static bool get_line(struct reading *reading, size_t *ret_size)
 {
 	size_t size = 0;
@@ -204,8 +206,10 @@ static void go_on(struct reading *reading, const char *value)
 	reading->comment_cut |= has_comment_mark(reading->text);
 }
 
-/* Handler for inih: called for each "key = value", and again with the same key for each indented
- * line behind. */
+/*
+ * Handler for inih: called for each "key = value", and again with the same key for each indented
+ * line behind.
+ */
 static int handle_value(void *user, const char *section, const char *name, const char *value)
 {
 	struct reading *reading = user;

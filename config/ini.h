@@ -18,9 +18,9 @@ struct error;
 enum { INI_LINE_MAX = 190 };
 
 struct ini_entry {
-	const char *section, *key,
-		*value;	  /* never NULL; "" before the first section, or where nothing stands */
-	unsigned line;	  /* of the key */
+	/* Never NULL; "" before the first section, or where nothing stands. */
+	const char *section, *key, *value;
+	unsigned line;    /* of the key */
 	bool comment_cut; /* a line of it had " ;" and lost what stands behind */
 };
 
@@ -32,8 +32,10 @@ struct ini_visitor {
 	void *data;
 };
 
-/* Reads to the end. `name` is the file's, for error texts. -EINVAL with "name:line: ..."; what
- * entry() gave; -EIO, -ENOMEM. */
+/*
+ * Reads to the end. `name` is the file's, for error texts. -EINVAL with "name:line: ..."; what
+ * entry() gave; -EIO, -ENOMEM.
+ */
 int ini_read(FILE *stream, const char *name, const struct ini_visitor *visitor, struct error *err);
 
 #endif

@@ -9,7 +9,7 @@
 enum { SYMLINKS_MAX = 40 };
 
 struct walk {
-	char done[PATH_MAX];	 /* without symlinks; "" is the root */
+	char done[PATH_MAX];     /* without symlinks; "" is the root */
 	char rest[2 * PATH_MAX]; /* still to be walked */
 	unsigned symlinks;
 	bool too_long;

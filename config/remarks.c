@@ -92,7 +92,8 @@ static int remark_row(struct config *config, const struct setting *row, struct e
 {
 	CLEANUP(strbuf_fini) struct strbuf subject = STRBUF_INIT;
 	const char *why = row->no_effect ? row->no_effect : why_unmet(config, row);
-	/* An environment is shared with other programs; a file and an option were written for us.
+	/*
+	 * An environment is shared with other programs; a file and an option were written for us.
 	 */
 	int level = setting_origin(config, row)->kind == ORIGIN_VARIABLE ? LOG_LEVEL_INFO
 									 : LOG_LEVEL_WARN;
@@ -156,17 +157,17 @@ static int remark_variable(struct config *config, const char *name, struct error
 		suggestion.best);
 }
 
-static int remark_variables(struct config *config, const char *const *environ, struct error *err)
+static int remark_variables(struct config *config, const char *const *variables, struct error *err)
 {
 	char name[80];
 	size_t len;
 	int r = 0;
 
-	for (; r == 0 && environ && *environ; environ++) {
-		len = strcspn(*environ, "=");
+	for (; r == 0 && variables && *variables; variables++) {
+		len = strcspn(*variables, "=");
 		if (len >= sizeof(name))
 			continue;
-		memcpy(name, *environ, len);
+		memcpy(name, *variables, len);
 		name[len] = '\0';
 		if (is_ours(name) && !setting_find_variable(name))
 			r = remark_variable(config, name, err);

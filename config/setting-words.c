@@ -257,8 +257,10 @@ const struct setting_type setting_paths = {
 
 /* ---- words quoted as for a shell ---- */
 
-/* What stands between quotes, and behind backslashes; *at is moved behind the word. Nothing is
- * expanded. */
+/*
+ * What stands between quotes, and behind backslashes; *at is moved behind the word. Nothing is
+ * expanded.
+ */
 static int take_shell_word(const char **at, struct strbuf *word, struct error *err)
 {
 	const char *p = *at;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * setting.h: what a row of the settings table is, for the files of this folder (everybody else
- *reads settings.h).
+ * reads settings.h).
  *
  * The way of a value:
  *
- *	setting_input (a line, a variable, an option) -> setting_apply() -> type->parse() -> the
- *field in struct config the field -> type->print() -> `config show`, the sample, the help
+ *	setting_input (a line, a variable, an option) -> setting_apply() -> type->parse() -> field
+ *	field in struct config -> type->print() -> `config show`, the sample, the help
  *
- * Order: every row's initial value, the file, the environment, the options, then derive() for what
- *nobody set. Threads: any; the table is constant.
+ * Order: every row's initial value, the file, the environment, the options, then derive.c for what
+ * nobody set. Threads: any; the table is constant.
  */
 #ifndef CONFIG_SETTING_H
 #define CONFIG_SETTING_H
@@ -31,7 +31,7 @@ enum origin_kind {
 	ORIGIN_DERIVED, /* from other settings or from the machine */
 	ORIGIN_FILE,
 	ORIGIN_VARIABLE,
-	ORIGIN_OPTION,	 /* -o section.key=value */
+	ORIGIN_OPTION,   /* -o section.key=value */
 	ORIGIN_ARGUMENT, /* MOUNTPOINT */
 };
 
@@ -46,11 +46,11 @@ struct setting_input {
 
 struct setting_type {
 	const char *name; /* one or two words for the help: "size", "host:port list" */
-	size_t size;	  /* of the field */
-	bool secret;	  /* never printed */
-	bool command;	  /* " ;" belongs to it: refused in a file, where inih would cut it there */
+	size_t size;      /* of the field */
+	bool secret;      /* never printed */
+	bool command;     /* " ;" belongs to it: refused in a file, where inih would cut it there */
 	bool takes_empty; /* an empty value is a value, not "back to the default" */
-	bool adds;	  /* each input adds to the field instead of replacing it */
+	bool adds;        /* each input adds to the field instead of replacing it */
 
 	/*
 	 * Reads in->value into *field, which is zeroed (or, when the type adds, holds what was read
@@ -67,32 +67,22 @@ struct setting_type {
 	void (*clear)(void *field);
 };
 
-extern const struct setting_type setting_count;	   /* uint32_t */
-extern const struct setting_type setting_number;   /* uint64_t */
-extern const struct setting_type setting_duration; /* uint64_t, milliseconds */
-extern const struct setting_type setting_size;	   /* uint64_t, bytes */
-extern const struct setting_type
-	setting_mode; /* uint32_t, octal; max is the mask of allowed bits */
-extern const struct setting_type setting_flag;	  /* bool */
-extern const struct setting_type setting_choice;  /* an enum; row->words */
-extern const struct setting_type setting_word;	  /* char *, one of row->words */
-extern const struct setting_type setting_text;	  /* char *; min and max bound its length */
-extern const struct setting_type setting_secret;  /* char * */
-extern const struct setting_type setting_command; /* char *, a command line kept as text */
-extern const struct setting_type setting_path;	  /* char *, absolute (made so, outside files) */
-extern const struct setting_type
-	setting_inner_path; /* char *, begins with /, means nothing on this machine */
-extern const struct setting_type setting_words; /* struct word_list, parted by blanks */
-extern const struct setting_type
-	setting_commas;				/* struct word_list, parted by commas; row->words */
-extern const struct setting_type setting_paths; /* struct word_list, parted by colons */
-extern const struct setting_type
-	setting_shell; /* struct word_list, parted and quoted as a shell does */
-extern const struct setting_type setting_reach; /* struct word_list of host:port */
-extern const struct setting_type setting_image; /* struct word_list of name=rootfs */
+/* uint32_t; uint64_t; milliseconds and bytes in uint64_t. */
+extern const struct setting_type setting_count, setting_number, setting_duration, setting_size;
+/* uint32_t, octal; row->max is the mask of allowed bits, row->min that of required ones. */
+extern const struct setting_type setting_mode;
+/* bool; an enum of row->words; a char * that is one of row->words. */
+extern const struct setting_type setting_flag, setting_choice, setting_word;
+/* char *: min and max bound its length; the same, never printed; a command line kept as text. */
+extern const struct setting_type setting_text, setting_secret, setting_command;
+/* char *: absolute, or made so outside files; one that begins with / and means nothing here. */
+extern const struct setting_type setting_path, setting_inner_path;
+/* struct word_list: patterns parted by blanks; row->words by commas; absolute paths by colons. */
+extern const struct setting_type setting_words, setting_commas, setting_paths;
+/* struct word_list: quoted as a shell does; host:port; name=rootfs. */
+extern const struct setting_type setting_shell, setting_reach, setting_image;
 
-/* A word that a choice takes. The first of a value is its name; the others (alias) are read, never
- * shown. */
+/* A word that a choice takes. The first of a value is its name; aliases are only read. */
 struct setting_choice_word {
 	const char *word; /* NULL ends the list */
 	unsigned value;
@@ -119,17 +109,17 @@ enum setting_later {
 #define NO_FIELD SIZE_MAX
 
 struct setting {
-	const char *section, *key; /* [section] key = ...; key NULL: a variable only, "*": any key
-				      of the section */
-	const char *const
-		*env; /* override the file; the new name first, then older ones; NULL: none */
+	/* [section] key = ...; key NULL: a variable only, "*": any key of the section */
+	const char *section, *key;
+	/* Variables that override the file, the new name first, then older ones. NULL: none. */
+	const char *const *env;
 	const struct setting_type *type;
-	size_t offset; /* of the field in struct config; NO_FIELD: it is checked and goes nowhere */
-	const char *initial; /* parsed like user input; "": unset, or derived; NULL: another row of
-				this field has it */
-	const char *
-		initial_help; /* what the default is, for people, where `initial` does not say it */
-	uint64_t min, max;    /* inclusive; max 0: as much as the type holds */
+	/* Of the field in struct config. NO_FIELD: the value is checked and goes nowhere. */
+	size_t offset;
+	/* Parsed like user input. "": unset, or derived. NULL: another row of the field has it. */
+	const char *initial;
+	const char *initial_help; /* the default for people, where `initial` does not say it */
+	uint64_t min, max;        /* inclusive; max 0: as much as the type holds */
 	bool negative_is_zero;
 	const struct setting_choice_word *words;
 	const char *help; /* one sentence with its full stop */
@@ -138,7 +128,7 @@ struct setting {
 	const char *no_effect; /* why setting it changes nothing */
 	enum setting_later later;
 	const char *const *later_values; /* those that are not there yet; NULL: any that was set */
-	const char *instead;		 /* the way out of a refusal */
+	const char *instead;             /* the way out of a refusal */
 };
 
 extern const struct setting settings[];
@@ -149,8 +139,8 @@ struct setting_section {
 	enum setting_need needs;
 };
 
-extern const struct setting_section
-	setting_sections[]; /* in the order of the sample; name NULL ends it */
+/* In the order of the sample; name NULL ends it. */
+extern const struct setting_section setting_sections[];
 
 /* The row of [section] key, NULL when there is none. */
 const struct setting *setting_find(const char *section, const char *key);
@@ -200,8 +190,7 @@ bool setting_is_set(const struct config *config, const struct setting *row);
 void setting_describe_origin(
 	const struct config *config, const struct setting *row, struct strbuf *out);
 
-/* Parses one input into its row's field. -EINVAL with place, value, what is wrong with it and the
- * allowed range; -ENOMEM. */
+/* Parses an input into its row's field. -EINVAL: place, value, what is wrong, range; -ENOMEM. */
 int setting_apply(struct config *config, const struct setting *row, const struct setting_input *in,
 	struct error *err);
 /* Replaces the field's value with text that is known to be good, as derived from `from`. */
@@ -225,16 +214,16 @@ int config_load_with(const struct config_sources *sources, const struct config_f
 int config_remark(struct config *config, int log_level, struct error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* The steps of a load behind the sources. derive: what nobody set; check: what does not fit
- * together or is not there yet; remark: what is harmless. */
+/* The steps of a load behind the sources: fill in what nobody set; */
 int config_derive(struct config *config, const struct config_sources *sources,
 	const struct config_facts *facts, struct error *err);
+/* refuse what does not fit together, or is not there yet; */
 int config_check(const struct config *config, const struct config_facts *facts, struct error *err);
+/* note what is harmless. */
 int config_collect_remarks(
 	struct config *config, const struct config_sources *sources, struct error *err);
 
-/* The value of a variable in a NULL-terminated "NAME=value" list; NULL when it is not there or
- * blank. */
-const char *environ_get(const char *const *environ, const char *name);
+/* The value in a NULL-terminated list of "NAME=value"; NULL when it is not there or blank. */
+const char *environ_get(const char *const *variables, const char *name);
 
 #endif

@@ -17,8 +17,8 @@
 #define TERA (KILO * GIGA)
 
 #define SECONDS ((uint64_t)1000)
-#define HOURS	(3600 * SECONDS)
-#define YEAR	(8760 * HOURS)
+#define HOURS   (3600 * SECONDS)
+#define YEAR    (8760 * HOURS)
 
 /* Offset of a field; a compile error when it is not of this C type. */
 #define FIELD(member, ctype)                                                                       \
@@ -26,25 +26,25 @@
 		0 * sizeof(_Generic(((struct config *)0)->member, ctype : 0)))
 
 /* A row's type together with the field it fills, so that the two cannot disagree. */
-#define COUNT(member)	      .type = &setting_count, .offset = FIELD(member, uint32_t)
-#define NUMBER(member)	      .type = &setting_number, .offset = FIELD(member, uint64_t)
+#define COUNT(member)         .type = &setting_count, .offset = FIELD(member, uint32_t)
+#define NUMBER(member)        .type = &setting_number, .offset = FIELD(member, uint64_t)
 #define DURATION(member)      .type = &setting_duration, .offset = FIELD(member, uint64_t)
-#define SIZE(member)	      .type = &setting_size, .offset = FIELD(member, uint64_t)
-#define MODE(member)	      .type = &setting_mode, .offset = FIELD(member, uint32_t)
-#define FLAG(member)	      .type = &setting_flag, .offset = FIELD(member, bool)
+#define SIZE(member)          .type = &setting_size, .offset = FIELD(member, uint64_t)
+#define MODE(member)          .type = &setting_mode, .offset = FIELD(member, uint32_t)
+#define FLAG(member)          .type = &setting_flag, .offset = FIELD(member, bool)
 #define CHOICE(member, ctype) .type = &setting_choice, .offset = FIELD(member, ctype)
-#define WORD(member)	      .type = &setting_word, .offset = FIELD(member, char *)
-#define TEXT(member)	      .type = &setting_text, .offset = FIELD(member, char *)
-#define SECRET(member)	      .type = &setting_secret, .offset = FIELD(member, char *)
-#define COMMAND(member)	      .type = &setting_command, .offset = FIELD(member, char *)
-#define PATH(member)	      .type = &setting_path, .offset = FIELD(member, char *)
+#define WORD(member)          .type = &setting_word, .offset = FIELD(member, char *)
+#define TEXT(member)          .type = &setting_text, .offset = FIELD(member, char *)
+#define SECRET(member)        .type = &setting_secret, .offset = FIELD(member, char *)
+#define COMMAND(member)       .type = &setting_command, .offset = FIELD(member, char *)
+#define PATH(member)          .type = &setting_path, .offset = FIELD(member, char *)
 #define INNER_PATH(member)    .type = &setting_inner_path, .offset = FIELD(member, char *)
-#define WORDS(member)	      .type = &setting_words, .offset = FIELD(member, struct word_list)
-#define COMMAS(member)	      .type = &setting_commas, .offset = FIELD(member, struct word_list)
-#define PATHS(member)	      .type = &setting_paths, .offset = FIELD(member, struct word_list)
-#define SHELL(member)	      .type = &setting_shell, .offset = FIELD(member, struct word_list)
-#define REACH(member)	      .type = &setting_reach, .offset = FIELD(member, struct word_list)
-#define IMAGES(member)	      .type = &setting_image, .offset = FIELD(member, struct word_list)
+#define WORDS(member)         .type = &setting_words, .offset = FIELD(member, struct word_list)
+#define COMMAS(member)        .type = &setting_commas, .offset = FIELD(member, struct word_list)
+#define PATHS(member)         .type = &setting_paths, .offset = FIELD(member, struct word_list)
+#define SHELL(member)         .type = &setting_shell, .offset = FIELD(member, struct word_list)
+#define REACH(member)         .type = &setting_reach, .offset = FIELD(member, struct word_list)
+#define IMAGES(member)        .type = &setting_image, .offset = FIELD(member, struct word_list)
 /* A row that is checked and goes nowhere. */
 #define NOWHERE(kind) .type = &setting_##kind, .offset = NO_FIELD
 
@@ -538,7 +538,8 @@ const struct setting settings[] = {
 		.env = ENV("DRESSAGE_BLACKBOX_NOFILE"),
 		COUNT(slot.nofile),
 		.initial = "",
-		.initial_help = "65536, or the hard limit where that is lower",
+		.initial_help =
+			"65536 (512 for a daemon of another user than root), or the hard limit where that is lower",
 		.min = 16,
 		.max = 1048576,
 		.help = "Open files of each process in a slot.",

@@ -2,10 +2,11 @@
 /*
  * settings.h: every setting, in one table (settings.c), and the configuration that comes of it.
  *
- * A row is the whole truth of a setting: where it stands in the file, which variables override it, its type, bounds,
- * default and one sentence of help. Reading, error texts, --help, the sample file, `config show` and dressage.ini(5)
- * walk the table; nothing else knows a key. Precedence: -o section.key=value, environment, file, default.
- * Threads: any; a loaded configuration is immutable.
+ * A row is the whole truth of a setting: where it stands in the file, which variables override it,
+ * its type, bounds, default and one sentence of help. Reading, error texts, --help, the sample
+ * file, `config show` and dressage.ini(5) walk the table; nothing else knows a key. Precedence: -o
+ * section.key=value, environment, file, default. Threads: any; a loaded configuration is
+ * immutable.
  */
 #ifndef CONFIG_SETTINGS_H
 #define CONFIG_SETTINGS_H
@@ -36,8 +37,9 @@ struct word_list {
 };
 
 /*
- * Derived defaults (state_dir, mountpoint, slots, pool mode, owner, ...) are filled in: nothing here is "unset" unless the
- * remark says so. Text is never NULL; "" is unset. Durations are milliseconds, sizes bytes; 0 is "none" or "no limit".
+ * Derived defaults (state_dir, mountpoint, slots, pool mode, owner, ...) are filled in: nothing
+ * here is "unset" unless the remark says so. Text is never NULL; "" is unset. Durations are
+ * milliseconds, sizes bytes; 0 is "none" or "no limit".
  */
 struct config {
 	struct {
@@ -61,7 +63,7 @@ struct config {
 	} mount;
 	struct {
 		enum pool_mode mode;
-		uint32_t slots; /* what this daemon starts: slots_per_node and total_servers are folded in */
+		uint32_t slots; /* what this daemon starts, its share of total_servers */
 		uint32_t total_servers;
 		uint32_t base_port;
 		char *bind_host, *advertise_ip;
@@ -113,25 +115,35 @@ struct config {
 		uint32_t blackbox_port, max_connections;
 	} e2b;
 	struct word_list images; /* "name=rootfs", from [images] */
-	struct config_origins *origins; /* private: where each setting came from, and what to say of it at start */
+	/* Private: where each setting came from, and what to say of it at start. */
+	struct config_origins *origins;
 };
 
 struct config_sources {
-	const char *file;             /* --config; NULL: search as contract and design say; no file at all is fine then; "": none is read */
+	/*
+	 * --config. NULL: $DRESSAGE_CONFIG, the user's own, the system's; no file at all is fine
+	 * then. "": none is read.
+	 */
+	const char *file;
 	const char *const *overrides; /* "section.key=value", NULL-terminated; NULL: none */
 	const char *const *environ;   /* the process environment; NULL: none is read (tests) */
 	const char *mountpoint;       /* from the command line; NULL: none */
 };
 
 /*
- * Reads, checks and derives. -EINVAL with file, line, key and the allowed range, or variable and range; -ENOENT for a
- * --config that is not there; -EPROTOTYPE (mode_mismatch) when paddock and pool mode do not fit; -EOPNOTSUPP for what
- * this version does not have and must not ignore; -EPERM for an owner that only root may name.
+ * Reads, checks and derives. -EINVAL with file, line, key and the allowed range, or variable and
+ * range; -ENOENT for a --config that is not there; -EPROTOTYPE (mode_mismatch) when paddock and
+ * pool mode do not fit; -EOPNOTSUPP for what this version does not have and must not ignore;
+ * -EPERM for an owner that only root may name.
  */
-int config_load(const struct config_sources *sources, struct config **ret_config, struct error *err);
+int config_load(
+	const struct config_sources *sources, struct config **ret_config, struct error *err);
 void config_free(struct config *config); /* accepts NULL */
 
-/* Sentences worth saying at start: variables without effect, settings whose feature is not there yet, contradictions that are harmless. */
+/*
+ * Sentences worth saying at start: variables without effect, settings whose feature is not there
+ * yet, contradictions that are harmless.
+ */
 typedef void config_remark_fn(void *data, int log_level, const char *sentence);
 void config_each_remark(const struct config *config, config_remark_fn *say, void *data);
 

@@ -93,8 +93,10 @@ static int unknown_section(const struct ini_entry *entry, const char *name, stru
 		err, EINVAL, "%s:%u: unknown section [%.60s]", name, entry->line, entry->section);
 }
 
-/* Where a key that this section does not have would be right: a near one here, else the same one
- * elsewhere. */
+/*
+ * Where a key that this section does not have would be right: a near one here, else the same one
+ * elsewhere.
+ */
 static void add_key_suggestion(const char *section, const char *key, struct strbuf *out)
 {
 	struct suggestion suggestion = {.typed = key};
@@ -245,10 +247,10 @@ static int read_file_if_there(struct config *config, const char *path, struct er
 	return r == -ENOENT || r == -ENOTDIR ? 0 : r;
 }
 
-static int read_user_file(struct config *config, const char *const *environ, struct error *err)
+static int read_user_file(struct config *config, const char *const *variables, struct error *err)
 {
-	const char *base = environ_get(environ, "XDG_CONFIG_HOME"),
-		   *home = environ_get(environ, "HOME");
+	const char *base = environ_get(variables, "XDG_CONFIG_HOME"),
+		   *home = environ_get(variables, "HOME");
 	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
 
 	if (!base && !home)
@@ -276,15 +278,15 @@ static int apply_file(
 
 /* ---- the environment ---- */
 
-const char *environ_get(const char *const *environ, const char *name)
+const char *environ_get(const char *const *variables, const char *name)
 {
 	size_t len = strlen(name);
 	const char *value;
 
-	for (; environ && *environ; environ++) {
-		if (strncmp(*environ, name, len) != 0 || (*environ)[len] != '=')
+	for (; variables && *variables; variables++) {
+		if (strncmp(*variables, name, len) != 0 || (*variables)[len] != '=')
 			continue;
-		value = *environ + len + 1;
+		value = *variables + len + 1;
 		return value[strspn(value, " \t\r\n")] ? value : NULL;
 	}
 	return NULL;
@@ -302,14 +304,14 @@ static char *trimmed(const char *value)
 	return strndup(value, len);
 }
 
-static int remark_older(struct config *config, const char *const *environ, const char *const *names,
-	const char *winner, struct error *err)
+static int remark_older(struct config *config, const char *const *variables,
+	const char *const *names, const char *winner, struct error *err)
 {
-	const char *value, *winning = environ_get(environ, winner);
+	const char *value, *winning = environ_get(variables, winner);
 	int r = 0;
 
 	for (; r == 0 && *names; names++) {
-		value = environ_get(environ, *names);
+		value = environ_get(variables, *names);
 		if (strcmp(*names, winner) != 0 && value && strcmp(value, winning) != 0)
 			r = config_remark(config, LOG_LEVEL_WARN, err,
 				"%s is not looked at, since %s is set too", *names, winner);
@@ -317,7 +319,7 @@ static int remark_older(struct config *config, const char *const *environ, const
 	return r;
 }
 
-static int apply_variable(struct config *config, const char *const *environ,
+static int apply_variable(struct config *config, const char *const *variables,
 	const struct setting *row, struct error *err)
 {
 	struct setting_input in = {.kind = ORIGIN_VARIABLE, .key = row->key ? row->key : ""};
@@ -325,11 +327,11 @@ static int apply_variable(struct config *config, const char *const *environ,
 	const char *const *name;
 	int r;
 
-	for (name = row->env; name && *name && !environ_get(environ, *name); name++)
+	for (name = row->env; name && *name && !environ_get(variables, *name); name++)
 		;
 	if (!name || !*name)
 		return 0;
-	value = trimmed(environ_get(environ, *name));
+	value = trimmed(environ_get(variables, *name));
 	if (!value)
 		return out_of_memory(err);
 	in.variable = *name;
@@ -337,16 +339,16 @@ static int apply_variable(struct config *config, const char *const *environ,
 	r = setting_apply(config, row, &in, err);
 	if (r < 0)
 		return r;
-	return remark_older(config, environ, row->env, *name, err);
+	return remark_older(config, variables, row->env, *name, err);
 }
 
-static int apply_environment(struct config *config, const char *const *environ, struct error *err)
+static int apply_environment(struct config *config, const char *const *variables, struct error *err)
 {
 	const struct setting *row;
 	int r = 0;
 
 	for (row = settings; r == 0 && row < settings + settings_count; row++)
-		r = apply_variable(config, environ, row, err);
+		r = apply_variable(config, variables, row, err);
 	return r;
 }
 

@@ -15,11 +15,14 @@ struct suggestion {
 
 /* Nothing farther than this many edits is suggested: 1 for the shortest words, up to 4. */
 size_t suggest_limit(const char *typed);
-/* Keeps the candidate when it is nearer than what was seen before. Zero the struct and set `typed`
- * first. */
+/*
+ * Keeps the candidate when it is nearer than what was seen before. Zero the struct and set
+ * `typed` first.
+ */
 void suggest_consider(struct suggestion *suggestion, const char *candidate);
 
-/* Edits (insert, delete, replace, swap of neighbours) between two words; case counts for nothing.
+/*
+ * Edits (insert, delete, replace, swap of neighbours) between two words; case counts for nothing.
  */
 size_t edit_distance(const char *a, const char *b);
 

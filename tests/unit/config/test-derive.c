@@ -4,6 +4,7 @@
  * together.
  */
 #include <errno.h>
+#include <pwd.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -146,6 +147,7 @@ static void of_slots_and_their_cap_the_smaller_counts_and_one_alone_stands(void 
 static void open_files_are_cut_to_the_hard_limit(void **state)
 {
 	static const struct config_facts poor = {.cpus = 1, .nofile_hard = 20000};
+	struct given user = {.facts = &user_facts, .variables = NAMES("HOME=/h")};
 
 	assert_shows(
 		&(struct given){0}, "slot.nofile = 65536  ; from the hard limit, at most 65536");
@@ -156,6 +158,9 @@ static void open_files_are_cut_to_the_hard_limit(void **state)
 		"slot.nofile = 30000 is cut to the daemon's own hard limit, 20000");
 	assert_shows(&(struct given){.facts = &poor, .options = NAMES("slot.nofile=300")},
 		"slot.nofile = 300  ; -o");
+	assert_shows(&user, "slot.nofile = 512  ; from the user, not root");
+	user.options = NAMES("slot.nofile=4096");
+	assert_shows(&user, "slot.nofile = 4096  ; -o");
 }
 
 static void ports_of_all_slots_exist(void **state)
@@ -190,15 +195,19 @@ static void a_default_timeout_above_the_longest_is_refused(void **state)
 static void the_mount_is_its_starters_unless_root_names_another(void **state)
 {
 	struct loaded loaded = load(&(struct given){0});
+	const struct passwd *someone = getpwuid(getuid());
+	char option[300];
 
+	assert_non_null(someone);
 	assert_int_equal(loaded.config->mount.owner_uid, 0);
 	assert_int_equal(loaded.config->mount.owner_gid, 0);
 	unload(&loaded);
-	loaded = load(&(struct given){.options = NAMES("mount.owner=nobody")});
+	(void)snprintf(option, sizeof(option), "mount.owner=%s", someone->pw_name);
+	loaded = load(&(struct given){.options = NAMES(option)});
 	assert_int_equal(loaded.r, 0);
-	assert_int_equal(loaded.config->mount.owner_uid, 65534);
-	assert_int_equal(loaded.config->mount.owner_gid, 65534);
-	assert_string_equal(loaded.config->mount.owner, "nobody");
+	assert_int_equal(loaded.config->mount.owner_uid, someone->pw_uid);
+	assert_int_equal(loaded.config->mount.owner_gid, someone->pw_gid);
+	assert_string_equal(loaded.config->mount.owner, someone->pw_name);
 	unload(&loaded);
 	loaded = load(&(struct given){.facts = &user_facts, .variables = NAMES("HOME=/h")});
 	assert_int_equal(loaded.config->mount.owner_uid, 4321);
@@ -233,10 +242,10 @@ static void only_root_may_name_another_owner(void **state)
 {
 	struct given given = {.facts = &user_facts,
 		.variables = NAMES("HOME=/h"),
-		.options = NAMES("mount.owner=nobody")};
+		.options = NAMES("mount.owner=54321", "mount.group=4321")};
 
 	assert_refused(&given, EPERM,
-		"[mount] owner = 'nobody': only root may make a mount for another user");
+		"[mount] owner = '54321': only root may make a mount for another user");
 	given.options = NAMES("mount.group=54322");
 	assert_refused(
 		&given, EPERM, "[mount] group = '54322': you are not a member of that group");

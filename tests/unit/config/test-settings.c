@@ -155,7 +155,7 @@ static void the_help_names_every_key_and_every_variable(void **state)
 	{
 		(void)snprintf(line, sizeof(line), "\n  %s.%s = ", row->section,
 			row->type->adds ? "NAME"
-			: row->key	? row->key
+			: row->key      ? row->key
 					: "");
 		if (row->key)
 			assert_non_null(strstr(help.data, line));

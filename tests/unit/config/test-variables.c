@@ -15,11 +15,11 @@
 
 /* What one variable, alone in the environment, leads to. */
 enum outcome {
-	SHOWS,	 /* this line of `config show --origin`, with the variable as its origin */
+	SHOWS,   /* this line of `config show --origin`, with the variable as its origin */
 	DERIVES, /* this line, with the variable named in its origin */
 	REFUSED, /* the load fails, with this in the sentence */
-	SAYS,	 /* this in a remark about the variable, at info */
-	QUIET,	 /* nothing: it is right, and matters elsewhere */
+	SAYS,    /* this in a remark about the variable, at info */
+	QUIET,   /* nothing: it is right, and matters elsewhere */
 };
 
 static const struct {
