@@ -5,7 +5,7 @@
  * What it knows lives on the loop. Its parts: tree.h (which nodes there are), render.h (what
  * snapshot files say), inode.h (what is remembered of a node), handle.h (one open file), job.h (one
  * request being carried out), request.h (one FUSE request on its way), reply.h (how failures
- * leave). Threads: loop, except that FUSE workers read `loop`, `config` and `read_only`.
+ * leave). Threads: loop, except that FUSE workers read `loop` and `config`.
  */
 #ifndef FS_CONTROL_H
 #define FS_CONTROL_H

@@ -2,13 +2,13 @@
 /*
  * filesystem.h: the mount and its FUSE session, from the daemon's side.
  *
- *	filesystem_create() -> filesystem_mount() -> ... -> filesystem_unmount(), or `fusermount3
- *-u` by somebody
- *	    -> unmounted() -> filesystem_destroy()
+ *	filesystem_create() -> filesystem_mount() -> ... -> filesystem_unmount(),
+ *	    or `fusermount3 -u` by somebody -> unmounted() -> filesystem_destroy()
  *
  * Requests come in on worker threads; those about control files are answered from the loop
- *(fs/context.h). So nothing on the loop's thread may ever touch the mount: it would wait for
- *itself. Whoever wants to know whether the mount answers asks from another thread. Threads: loop.
+ * (fs/context.h). So nothing on the loop's thread may ever touch the mount: it would wait for
+ * itself. Whoever wants to know whether the mount answers asks from another thread.
+ * Threads: loop.
  */
 #ifndef FS_FILESYSTEM_H
 #define FS_FILESYSTEM_H

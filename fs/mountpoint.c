@@ -192,6 +192,11 @@ int mountpoint_prepare(const char *path, const char *state_dir, struct mountpoin
 
 void mountpoint_fini(struct mountpoint *mountpoint)
 {
+	struct stat st;
+
+	/* an aborted connection leaves its mount behind, dead */
+	if (mountpoint->path && stat(mountpoint->path, &st) < 0 && is_dead(errno))
+		(void)detach(mountpoint->path, NULL);
 	if (mountpoint->made && rmdir(mountpoint->path) < 0)
 		log_debug("left the mountpoint '%s': %s", mountpoint->path, strerrordesc_np(errno));
 	free(mountpoint->path);

@@ -22,7 +22,7 @@ struct mountpoint {
  */
 int mountpoint_prepare(const char *path, const char *state_dir, struct mountpoint *ret_mountpoint,
 	struct error *err);
-/* Removes the directory if it was made, and frees the path. Accepts a zeroed one. After the
+/* Detaches a mount that is left there dead, removes the directory if it was made, and frees the path. Accepts a zeroed one. After the
  * unmount. */
 void mountpoint_fini(struct mountpoint *mountpoint);
 

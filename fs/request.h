@@ -6,8 +6,8 @@
  *	                                     \-> request_hold() -> ... -> request_reply_*()
  *
  * Each request is answered exactly once; the answer frees it. A held one whose caller was sent a
- *fatal signal (or has died) gets cancelled() on the loop and has to be answered then; any other
- *signal leaves it held (interrupt.h).
+ * fatal signal (or has died) gets cancelled() on the loop and has to be answered then; any other
+ * signal leaves it held (interrupt.h).
  */
 #ifndef FS_REQUEST_H
 #define FS_REQUEST_H
