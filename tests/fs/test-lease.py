@@ -77,9 +77,12 @@ def create_of_a_live_trajectory_gives_the_same_lease(d):
 @case
 def create_with_another_spec_for_a_live_trajectory_gives_EEXIST(d):
     d.mkdir('t1')
-    e = fails_with(errno.EEXIST, d.ask, 'create', {'trajectory_id': 't1', 'env': {'A': 'b'}})
-    check(e, '')
-    contains(d.read('last_error'), 'spec')
+    fd = os.open(d.path('create'), os.O_RDWR)
+    os.write(fd, b'{"trajectory_id": "t1", "env": {"A": "b"}}')
+    fails_with(errno.EEXIST, os.read, fd, 4096)
+    equal(json.loads(os.read(fd, 4096))['error']['reason'], 'spec_differs')
+    os.close(fd)
+    contains(d.read('last_error'), 'env')
 
 
 @case
