@@ -351,8 +351,10 @@ void sandbox_spec_render(const struct sandbox_spec *spec, struct strbuf *out)
 	render_object("env_args", spec->env_args, out);
 	if (spec->service_count)
 		render_services(spec, out);
-	if (spec->timeout_sec > 0)
-		json_add_seconds_key(out, "timeout_sec", spec->timeout_sec);
+	if (spec->timeout_sec > 0) {
+		json_add_key(out, "timeout_sec");
+		strbuf_addf(out, "%.17g", spec->timeout_sec);
+	}
 	render_object("metadata", spec->metadata, out);
 	render_object("env", spec->env, out);
 	strbuf_addc(out, '}');
