@@ -141,6 +141,13 @@ int config_load(
 void config_free(struct config *config); /* accepts NULL */
 
 /*
+ * Where a daemon of these settings mounts, for its clients: like config_load(), but what only the
+ * daemon must not do (another's mount, a feature that is not there) is no matter. free() it.
+ */
+int config_find_mountpoint(
+	const struct config_sources *sources, char **ret_mountpoint, struct error *err);
+
+/*
  * Sentences worth saying at start: variables without effect, settings whose feature is not there
  * yet, contradictions that are harmless.
  */

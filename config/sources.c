@@ -444,15 +444,12 @@ static struct config *config_create(void)
 	return config;
 }
 
-int config_load_with(const struct config_sources *sources, const struct config_facts *facts,
-	struct config **ret_config, struct error *err)
+/* Everything but the checks. */
+static int gather(struct config *config, const struct config_sources *sources,
+	const struct config_facts *facts, struct error *err)
 {
-	CLEANUP(config_freep) struct config *config = config_create();
-	int r;
+	int r = apply_defaults(config, err);
 
-	if (!config)
-		return out_of_memory(err);
-	r = apply_defaults(config, err);
 	if (r == 0)
 		r = apply_file(config, sources, err);
 	if (r == 0)
@@ -461,6 +458,18 @@ int config_load_with(const struct config_sources *sources, const struct config_f
 		r = apply_options(config, sources, err);
 	if (r == 0)
 		r = config_derive(config, sources, facts, err);
+	return r;
+}
+
+int config_load_with(const struct config_sources *sources, const struct config_facts *facts,
+	struct config **ret_config, struct error *err)
+{
+	CLEANUP(config_freep) struct config *config = config_create();
+	int r;
+
+	if (!config)
+		return out_of_memory(err);
+	r = gather(config, sources, facts, err);
 	if (r == 0)
 		r = config_check(config, facts, err);
 	if (r == 0)
@@ -468,6 +477,23 @@ int config_load_with(const struct config_sources *sources, const struct config_f
 	if (r < 0)
 		return r;
 	*ret_config = take_ptr(&config);
+	return 0;
+}
+
+int config_find_mountpoint(
+	const struct config_sources *sources, char **ret_mountpoint, struct error *err)
+{
+	CLEANUP(config_freep) struct config *config = config_create();
+	struct config_facts facts;
+	int r;
+
+	if (!config)
+		return out_of_memory(err);
+	config_facts_read(&facts);
+	r = gather(config, sources, &facts, err);
+	if (r < 0)
+		return r;
+	*ret_mountpoint = take_ptr(&config->mount.mountpoint);
 	return 0;
 }
 

@@ -65,14 +65,10 @@ static char *configured_mountpoint(const struct client *client, struct error *er
 		.file = client->config_option,
 		.environ = (const char *const *)environ,
 	};
-	struct config *config;
-	char *mountpoint;
+	char *mountpoint = NULL;
 
-	if (config_load(&sources, &config, err) < 0)
+	if (config_find_mountpoint(&sources, &mountpoint, err) < 0)
 		return NULL;
-	mountpoint = strdup(config->mount.mountpoint);
-	need_memory(mountpoint);
-	config_free(config);
 	return mountpoint;
 }
 

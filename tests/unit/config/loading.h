@@ -6,6 +6,7 @@
 #ifndef TESTS_UNIT_CONFIG_LOADING_H
 #define TESTS_UNIT_CONFIG_LOADING_H
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

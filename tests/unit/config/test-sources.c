@@ -283,6 +283,24 @@ static void a_key_that_others_may_read_is_remarked(void **state)
 	config_free(config);
 }
 
+static void a_client_finds_the_mountpoint_of_a_daemon_that_it_could_not_start(void **state)
+{
+	struct config_sources sources = {.file = "",
+		.environ = NAMES("HOME=/h"),
+		.overrides = NAMES("mount.mountpoint=/srv/d", "slot.network=nat",
+			"mount.owner=54321", "mount.group=54321")};
+	struct error err = ERROR_NONE;
+	char *mountpoint = NULL;
+
+	assert_int_equal(config_find_mountpoint(&sources, &mountpoint, &err), 0);
+	assert_string_equal(mountpoint, "/srv/d");
+	free(mountpoint);
+	mountpoint = NULL;
+	sources.overrides = NAMES("pool.slots=0");
+	assert_int_equal(config_find_mountpoint(&sources, &mountpoint, &err), -EINVAL);
+	assert_null(mountpoint);
+}
+
 /* ---- remarks ---- */
 
 static void the_defaults_say_nothing(void **state)
@@ -374,6 +392,7 @@ int main(void)
 		cmocka_unit_test(a_named_file_that_is_not_there_is_an_error),
 		cmocka_unit_test_setup_teardown(
 			a_key_that_others_may_read_is_remarked, tree_make, tree_remove),
+		cmocka_unit_test(a_client_finds_the_mountpoint_of_a_daemon_that_it_could_not_start),
 		cmocka_unit_test(the_defaults_say_nothing),
 		cmocka_unit_test(a_setting_for_another_choice_is_remarked),
 		cmocka_unit_test(a_setting_whose_feature_comes_later_is_remarked),
