@@ -18,11 +18,28 @@
 #include "providers/lease-name.h"
 #include "providers/lease.h"
 
+/*
+ * Leases come and go without the kernel's doing, so their names are looked up each time; every
+ * other name stands for the same node as long as its directory is there.
+ */
+enum { FIXED_NAME_SEC = 3600 };
+
+/* A directory's owner and mode never change, and its times and links may lag by the kernel's
+ * smallest unit, a jiffy or two: without that each component of a path costs one GETATTR more. A
+ * file's size has to be exact. */
+static double attr_timeout(enum node_kind kind)
+{
+	return node_is_directory(kind) ? 1e-9 : 0;
+}
+
 static struct fuse_entry_param entry_of(struct control *control, const struct node *node)
 {
-	/* nothing is cached: leases come and go without the kernel's doing */
 	struct fuse_entry_param entry = {
-		.ino = node_ino(node->kind, node->object), .generation = 1};
+		.ino = node_ino(node->kind, node->object),
+		.generation = 1,
+		.entry_timeout = node->kind == NODE_LEASE ? 0 : FIXED_NAME_SEC,
+		.attr_timeout = attr_timeout(node->kind),
+	};
 
 	tree_stat(control, node, &entry.attr);
 	return entry;
@@ -198,7 +215,7 @@ static void reply_attr(struct request *request)
 		return;
 	}
 	tree_stat(request->control, &node, &st);
-	request_reply_attr(request, &st);
+	request_reply_attr(request, &st, attr_timeout(node.kind));
 }
 
 void directory_getattr(struct request *request)

@@ -174,9 +174,9 @@ void request_reply_entry(struct request *request, const struct fuse_entry_param 
 	end_answer(request);
 }
 
-void request_reply_attr(struct request *request, const struct stat *st)
+void request_reply_attr(struct request *request, const struct stat *st, double timeout)
 {
-	(void)fuse_reply_attr(begin_answer(request), st, 0);
+	(void)fuse_reply_attr(begin_answer(request), st, timeout);
 	end_answer(request);
 }
 
