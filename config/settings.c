@@ -513,6 +513,7 @@ const struct setting settings[] = {
 		.initial = "1536M",
 		.max = 16 * TERA,
 		.help = "Memory of a slot beyond which it is slowed down; 0 is no limit.",
+		.later = LATER_SAID,
 	},
 	{
 		.section = "slot",
@@ -522,6 +523,7 @@ const struct setting settings[] = {
 		.initial = "2G",
 		.max = 16 * TERA,
 		.help = "Memory that a slot can have; 0 is no limit.",
+		.later = LATER_SAID,
 	},
 	{
 		.section = "slot",
@@ -553,6 +555,7 @@ const struct setting settings[] = {
 		.min = 1,
 		.max = 10000,
 		.help = "A slot's share of the processors when they are short.",
+		.later = LATER_SAID,
 	},
 	{
 		.section = "slot",
@@ -660,7 +663,6 @@ const struct setting settings[] = {
 		.initial = "0",
 		.max = YEAR,
 		.help = "A command that writes nothing for so long is ended; 0 is never.",
-		.later = LATER_SAID,
 	},
 	{
 		.section = "exec",

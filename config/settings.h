@@ -3,10 +3,10 @@
  * settings.h: every setting, in one table (settings.c), and the configuration that comes of it.
  *
  * A row is the whole truth of a setting: where it stands in the file, which variables override it,
- * its type, bounds, default and one sentence of help. Reading, error texts, --help, the sample
- * file, `config show` and dressage.ini(5) walk the table; nothing else knows a key. Precedence: -o
- * section.key=value, environment, file, default. Threads: any; a loaded configuration is
- * immutable.
+ * its type, bounds, default and one sentence of help. Reading, error texts, --help, the sample file
+ * and `config show` walk the table; nothing else knows a key.
+ * Precedence: -o section.key=value, environment, file, default.
+ * Threads: any; a loaded configuration is immutable.
  */
 #ifndef CONFIG_SETTINGS_H
 #define CONFIG_SETTINGS_H
