@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "config/settings.h"
+#include "fs/files-private.h"
+#include "fs/symlink.h"
+#include "providers/sandbox.h"
+
+enum { NOBODY = 65534 };
+
+/*
+ * One number space for all file systems behind the one mount: two files of different ones never
+ * look like one. Top bit set, as no control file's number is.
+ */
+uint64_t files_shown_ino(uint32_t dev_major, uint32_t dev_minor, uint64_t ino)
+{
+	uint64_t x = ((uint64_t)dev_major << 32 | dev_minor) * UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ x >> 29) + ino;
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (x ^ x >> 31) | FILES_INO_BIT;
+}
+
+/* What commands make belongs to the mount's owner; root's is root's; anybody else's is nobody's, as
+ * it is inside. */
+static uint32_t shown_id(uint32_t id, uint32_t sandbox, uint32_t owner)
+{
+	return id == sandbox ? owner : id == 0 ? 0 : NOBODY;
+}
+
+static struct timespec timespec_of(const struct statx_timestamp *from)
+{
+	return (struct timespec){.tv_sec = from->tv_sec, .tv_nsec = from->tv_nsec};
+}
+
+void files_fill_stat(
+	struct files *files, struct node *node, const struct statx *from, struct stat *ret_stat)
+{
+	const struct sandbox_root *root = node->loan->root;
+	const struct config *config = files->config;
+
+	memset(ret_stat, 0, sizeof(*ret_stat));
+	ret_stat->st_ino = files_shown_ino(from->stx_dev_major, from->stx_dev_minor, from->stx_ino);
+	ret_stat->st_mode = from->stx_mode;
+	ret_stat->st_nlink = from->stx_nlink;
+	ret_stat->st_uid = shown_id(from->stx_uid, root->uid, config->mount.owner_uid);
+	ret_stat->st_gid = shown_id(from->stx_gid, root->gid, config->mount.owner_gid);
+	ret_stat->st_rdev = makedev(from->stx_rdev_major, from->stx_rdev_minor);
+	ret_stat->st_size = (off_t)from->stx_size;
+	ret_stat->st_blksize = from->stx_blksize;
+	ret_stat->st_blocks = (blkcnt_t)from->stx_blocks;
+	ret_stat->st_atim = timespec_of(&from->stx_atime);
+	ret_stat->st_mtim = timespec_of(&from->stx_mtime);
+	ret_stat->st_ctim = timespec_of(&from->stx_ctime);
+}
+
+double files_attr_timeout(const struct files *files, const struct node *node)
+{
+	return 0;
+}
+
+static int stat_fd(int fd, struct statx *ret_stat)
+{
+	return statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+		       STATX_BASIC_STATS, ret_stat) < 0
+		       ? -errno
+		       : 0;
+}
+
+static void reply_attr(fuse_req_t req, struct node *node, int fd)
+{
+	struct files *files = files_of(req);
+	struct statx from;
+	struct stat stat;
+	int r = stat_fd(fd, &from);
+
+	if (r < 0) {
+		files_fail(req, node, r);
+		return;
+	}
+	files_fill_stat(files, node, &from, &stat);
+	(void)fuse_reply_attr(req, &stat, files_attr_timeout(files, node));
+}
+
+void files_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(closep) int fd = -1;
+	int r = files_node(req, ino, &node);
+
+	if (r == 0)
+		r = backing_path(node, &fd);
+	if (r < 0)
+		files_fail(req, node, r);
+	else
+		reply_attr(req, node, fd);
+}
+
+/* -- changing attributes -- */
+
+/* Only to whom it belongs already, as the client sees it; then nothing changes. */
+static int check_owner(
+	struct files *files, struct node *node, int fd, const struct stat *attr, int to_set)
+{
+	struct statx from;
+	struct stat now;
+	int r = stat_fd(fd, &from);
+
+	if (r < 0)
+		return r;
+	files_fill_stat(files, node, &from, &now);
+	if ((to_set & FUSE_SET_ATTR_UID) && attr->st_uid != now.st_uid)
+		return -EPERM;
+	if ((to_set & FUSE_SET_ATTR_GID) && attr->st_gid != now.st_gid)
+		return -EPERM;
+	return 0;
+}
+
+/* fchmod(2) refuses an O_PATH descriptor; the link to it in /proc leads to just this file. */
+static int change_mode(struct backing *backing, int fd, mode_t mode)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "%d", fd);
+	return fchmodat(backing->proc_fd, name, mode & 07777, 0) < 0 ? -errno : 0;
+}
+
+static int change_size(struct node *node, off_t size, struct fuse_file_info *fi)
+{
+	CLEANUP(closep) int fd = -1;
+	struct opened *opened = fi ? files_opened(fi) : NULL;
+	int r;
+
+	if (opened && (opened->flags & O_ACCMODE) != O_RDONLY)
+		return ftruncate(opened->fd, size) < 0 ? -errno : 0;
+	if (S_ISDIR(node->type))
+		return -EISDIR;
+	r = backing_open(node, O_WRONLY, &fd);
+	if (r < 0)
+		return r;
+	return ftruncate(fd, size) < 0 ? -errno : 0;
+}
+
+static struct timespec time_to_set(int to_set, int given, int now, const struct timespec *time)
+{
+	if (to_set & now)
+		return (struct timespec){.tv_nsec = UTIME_NOW};
+	if (to_set & given)
+		return *time;
+	return (struct timespec){.tv_nsec = UTIME_OMIT};
+}
+
+static int change_times(struct backing *backing, int fd, const struct stat *attr, int to_set)
+{
+	struct timespec times[2] = {
+		time_to_set(to_set, FUSE_SET_ATTR_ATIME, FUSE_SET_ATTR_ATIME_NOW, &attr->st_atim),
+		time_to_set(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW, &attr->st_mtim),
+	};
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "%d", fd);
+	return utimensat(backing->proc_fd, name, times, 0) < 0 ? -errno : 0;
+}
+
+static int change(fuse_req_t req, struct node *node, int fd, const struct stat *attr, int to_set,
+	struct fuse_file_info *fi)
+{
+	struct backing *backing = node->loan->backing;
+	int r = 0;
+
+	if (node->hollow)
+		return -EROFS;
+	if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
+		r = check_owner(files_of(req), node, fd, attr, to_set);
+	if (r == 0 && (to_set & FUSE_SET_ATTR_MODE))
+		r = change_mode(backing, fd, attr->st_mode);
+	if (r == 0 && (to_set & FUSE_SET_ATTR_SIZE))
+		r = change_size(node, attr->st_size, fi);
+	if (r == 0 && (to_set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME |
+					FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW)))
+		r = change_times(backing, fd, attr, to_set);
+	return r;
+}
+
+void files_setattr(
+	fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
+{
+	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(closep) int fd = -1;
+	int r = files_node(req, ino, &node);
+
+	if (r == 0)
+		r = backing_path(node, &fd);
+	if (r == 0)
+		r = change(req, node, fd, attr, to_set, fi);
+	if (r < 0)
+		files_fail(req, node, r);
+	else
+		reply_attr(req, node, fd);
+}
+
+/* -- links -- */
+
+static int show_link(struct node *node, const char *text, char *ret_text)
+{
+	unsigned climbs, depth;
+	bool exact;
+
+	depth = node_depth(node, &exact);
+	switch (symlink_classify(text, &climbs)) {
+	case SYMLINK_REFUSED:
+		return -EPERM;
+	case SYMLINK_RELATIVE:
+		if (climbs <= depth || exact)
+			break;
+		return node_renew(node) ? -ESTALE : -EPERM;
+	case SYMLINK_ABSOLUTE:
+		if (exact)
+			break;
+		return node_renew(node) ? -ESTALE : -EPERM;
+	}
+	return symlink_show(text, depth, ret_text);
+}
+
+int files_link_text(struct files *files, struct node *node, int fd, char *ret_text)
+{
+	char text[SYMLINK_TEXT_SIZE];
+	ssize_t size = readlinkat(fd, "", text, sizeof(text));
+
+	if (size < 0)
+		return -errno;
+	if ((size_t)size == sizeof(text))
+		return -ENAMETOOLONG;
+	text[size] = '\0';
+	if (files->config->mount.symlinks == SYMLINKS_CONTAIN)
+		return show_link(node, text, ret_text);
+	memcpy(ret_text, text, (size_t)size + 1);
+	return 0;
+}
+
+void files_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(closep) int fd = -1;
+	char text[SYMLINK_TEXT_SIZE];
+	int r = files_node(req, ino, &node);
+
+	if (r == 0 && !S_ISLNK(node->type))
+		r = -EINVAL;
+	if (r == 0)
+		r = backing_path(node, &fd);
+	if (r == 0)
+		r = files_link_text(files_of(req), node, fd, text);
+	if (r < 0)
+		files_fail(req, node, r);
+	else
+		(void)fuse_reply_readlink(req, text);
+}
+
+void files_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(closep) int fd = -1;
+	struct statvfs stat;
+	int r = files_node(req, ino, &node);
+
+	if (r == 0)
+		r = backing_path(node, &fd);
+	if (r == 0 && fstatvfs(fd, &stat) < 0)
+		r = -errno;
+	if (r < 0)
+		files_fail(req, node, r);
+	else
+		(void)fuse_reply_statfs(req, &stat);
+}
