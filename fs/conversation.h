@@ -3,18 +3,24 @@
  * conversation.h: what is said on one open descriptor of a control file.
  *
  * What is written is a request, what is read back is its reply. This is the part that only thinks:
- *it collects, refuses what is malformed, decides when a request is carried out, and places the
- *reply. It does no I/O, knows no FUSE and no lease; whoever owns the handle carries out what it
- *says.
+ * it collects, refuses what is malformed, decides when a request is carried out, and places the
+ * reply. It does no I/O, knows no FUSE and no lease; whoever owns the handle carries out what it
+ * says.
  *
- *	QUIET --WRITE--> COLLECTING --READ, fsync, FLUSH of the opener, RELEASE--> RUNNING
- *--answer--> ANSWERED ^  |  a VERB's newline commits it at once                  | | |  malformed,
- *too large, or its writer was killed          +------- WRITE ------+--> COLLECTING |  v REFUSED
- *--READ, fsync, FLUSH of the opener--> ANSWERED (with the error)
+ *	QUIET      -- WRITE -->                                  COLLECTING
+ *	           -- READ -->                                   RUNNING (asked without a request)
+ *	COLLECTING -- READ, fsync, RELEASE, opener's FLUSH -->   RUNNING (a VERB: by its newline)
+ *	           -- malformed, too large, a writer killed -->  REFUSED
+ *	RUNNING    -- answer -->                                 ANSWERED
+ *	           -- WRITE -->                                  COLLECTING
+ *	REFUSED    -- READ, fsync, opener's FLUSH -->            ANSWERED (with the error)
+ *	ANSWERED   -- WRITE -->                                  COLLECTING
  *
- * A refused request stays refused, whatever is written behind it, until its end (one of those that
- *would have committed it) has been told of the failure: the rest of half a script is never taken
- *for a script of its own. Threads: loop.
+ * A refused request stays refused, whatever is written behind it, until its end (what would have
+ * committed it) has been told of the failure: the rest of half a script is never taken for a
+ * script of its own.
+ *
+ * Threads: loop.
  */
 #ifndef FS_CONVERSATION_H
 #define FS_CONVERSATION_H
@@ -32,36 +38,38 @@ enum { CONVERSATION_INPUT_MAX = 4 * 1024 * 1024 };
 enum conversation_kind {
 	CONVERSATION_SCRIPT, /* text has any number of lines: run_command */
 	CONVERSATION_LINE,   /* text is one line: create, and what needs to wait */
-	CONVERSATION_VERB,   /* the same, carried out by the WRITE that brings the newline: ttl,
-				control, local terminate */
+	CONVERSATION_VERB,   /* the same, carried out by the WRITE that brings the newline */
 };
 
 enum conversation_state {
-	CONVERSATION_QUIET,	 /* nothing was written, nothing asked */
+	CONVERSATION_QUIET,      /* nothing was written, nothing asked */
 	CONVERSATION_COLLECTING, /* input is pending */
-	CONVERSATION_REFUSED,	 /* its input was dropped; error says why */
-	CONVERSATION_RUNNING,	 /* committed, or asked for without a request; no reply yet */
+	CONVERSATION_REFUSED,    /* its input was dropped; error says why */
+	CONVERSATION_RUNNING,    /* committed, or asked for without a request; no reply yet */
 	CONVERSATION_ANSWERED,
 };
 
-/* What the owner of the handle has to do now; failures are negative, 0 is "nothing, it has
- * succeeded". */
+/* What the owner of the handle has to do; failures are negative, 0 is "nothing, it succeeds". */
 enum conversation_todo {
-	CONVERSATION_COMMIT = 1, /* carry out conversation_request(), then conversation_answer()
-				    with conversation->turn */
-	CONVERSATION_ASK,	 /* READ without a request: choose what it shows, then
-				    conversation_answer() */
-	CONVERSATION_WAIT,  /* hold the READ; ask again when conversation_answer() was called */
-	CONVERSATION_REPLY, /* give these bytes to the READ */
+	/* carry out conversation_request(), then conversation_answer() with conversation->turn */
+	CONVERSATION_COMMIT = 1,
+	/* READ without a request: choose what it shows, then conversation_answer() */
+	CONVERSATION_ASK,
+	/* hold the READ; call conversation_read() again after conversation_answer() */
+	CONVERSATION_WAIT,
+	/* give these bytes to the READ */
+	CONVERSATION_REPLY,
 };
 
 struct conversation {
-	enum conversation_kind
-		kind; /* this and the following: to be looked at, not to be changed */
+	/* to be looked at, not to be changed */
+	enum conversation_kind kind;
 	enum conversation_state state;
-	uint64_t turn;	     /* counts requests (and asks) of this handle, from 1 */
-	pid_t opener;	     /* thread-group id; 0: in a pid namespace that we cannot see */
-	struct strbuf input; /* private from here on */
+	uint64_t turn; /* counts requests (and asks) of this handle, from 1 */
+	pid_t opener;  /* thread-group id; 0: in a pid namespace that we cannot see */
+
+	/* private */
+	struct strbuf input;
 	enum { INPUT_UNDECIDED, INPUT_TEXT, INPUT_JSON } form;
 	bool brace_seen, newline_seen;
 	char partial[4]; /* of a character that is split over two WRITEs */
@@ -130,8 +138,7 @@ bool conversation_request_is_json(const struct conversation *conversation);
  * makes the text.
  */
 bool conversation_answer(struct conversation *conversation, uint64_t turn, struct strbuf *reply);
-/* Appends {"error":{"code":…,"reason":…,"message":…}} and a newline; no reason where there is none.
- */
+/* Appends {"error":{"code":…,"reason":…,"message":…}} and a newline; reason only if there is one. */
 void conversation_render_error(const struct error *error, struct strbuf *out);
 
 /* Input is pending or a reply has not been read to its end: st_size must not be what the last reply

@@ -4,15 +4,20 @@
  *
  * Linux sends FUSE an INTERRUPT for any signal of the waiting thread, a SIGWINCH or a handled
  * SIGALRM as well as a ^C. Only one that will end the process, or that its user sent to end it,
- * cancels what the request waits for. A pid or tid is as FUSE gives it: 0 when the process lives in
- * a pid namespace that we cannot see. Threads: any. Each call reads one small file of /proc and
- * does not block.
+ * cancels what the request waits for. And Linux sends one INTERRUPT for a request, no more: after
+ * one that does not cancel, whoever holds the request asks again every INTERRUPT_AGAIN_MS, else
+ * the process could not even be killed.
+ *
+ * A pid or tid is as FUSE gives it: 0 when the process lives in a pid namespace that we cannot see.
+ * Threads: any. Each call reads one small file of /proc and does not block.
  */
 #ifndef FS_INTERRUPT_H
 #define FS_INTERRUPT_H
 
 #include <stdbool.h>
 #include <sys/types.h>
+
+enum { INTERRUPT_AGAIN_MS = 100 };
 
 /* True when SIGKILL (every fatal default action shows as that), INT, TERM, HUP or QUIT is pending
  * for the thread, or when it cannot be seen. */
