@@ -14,7 +14,7 @@
 enum {
 	STATUS_MAX = 16384, /* 1.5 KiB in most cases; a user may be in many groups */
 	FLAG_EXITING = 0x4, /* PF_EXITING of linux/sched.h */
-	STAT_FLAGS = 9,	    /* fields as proc(5) numbers them */
+	STAT_FLAGS = 9,     /* fields as proc(5) numbers them */
 	STAT_EXIT_CODE = 52,
 	STAT_AFTER_NAME = 3,
 };

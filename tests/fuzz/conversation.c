@@ -21,7 +21,7 @@ struct play {
 	struct conversation conversation;
 	struct error err;
 	struct strbuf accepted; /* of the request that is being written */
-	bool refused;		/* it was refused, and its end has not been told */
+	bool refused;           /* it was refused, and its end has not been told */
 	bool read_waits;
 	char reply[32]; /* the answer of this turn; "": an error was rendered, or none yet */
 	uint64_t turns;
