@@ -101,9 +101,9 @@ static int scale(const struct setting *row, const struct decimal *number, uint64
 static int parse_integer(const struct setting *row, const char *text, uint64_t most,
 	uint64_t *ret_value, struct error *err)
 {
-	struct decimal number;
-	const char *rest;
-	uint64_t value;
+	struct decimal number = {.scale = 1};
+	const char *rest = "";
+	uint64_t value = 0;
 	int r = parse_decimal(text, &number, &rest, err);
 
 	if (r < 0)
@@ -164,7 +164,7 @@ static void add_range(
 static int count_parse(
 	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
 {
-	uint64_t value;
+	uint64_t value = 0;
 	int r = parse_integer(row, in->value, UINT32_MAX, &value, err);
 
 	if (r < 0)
@@ -218,9 +218,9 @@ const struct setting_type setting_number = {
 static int duration_parse(
 	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
 {
-	struct decimal number;
+	struct decimal number = {.scale = 1};
 	const struct unit *unit;
-	const char *rest;
+	const char *rest = "";
 	int r = parse_decimal(in->value, &number, &rest, err);
 
 	if (r < 0)
@@ -253,9 +253,9 @@ const struct setting_type setting_duration = {
 static int size_parse(
 	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
 {
-	struct decimal number;
+	struct decimal number = {.scale = 1};
 	const struct unit *unit;
-	const char *rest;
+	const char *rest = "";
 	int r = parse_decimal(in->value, &number, &rest, err);
 
 	if (r < 0)

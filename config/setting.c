@@ -213,9 +213,9 @@ static int apply_empty(struct config *config, const struct setting *row,
 	struct setting_input back = {.kind = ORIGIN_DEFAULT, .key = in->key, .value = ""};
 	void *field = setting_field(config, row);
 
-	if (field && row->type->clear)
+	if (row->offset != NO_FIELD && row->type->clear)
 		row->type->clear(field);
-	else if (field)
+	else if (row->offset != NO_FIELD)
 		memset(field, 0, row->type->size);
 	note_origin(config, row, &back);
 	return row->type->takes_empty ? parse_into(config, row, &back, err) : 0;

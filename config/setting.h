@@ -120,12 +120,12 @@ struct setting {
 	const char *initial;
 	const char *initial_help; /* the default for people, where `initial` does not say it */
 	uint64_t min, max;        /* inclusive; max 0: as much as the type holds */
-	bool negative_is_zero;
 	const struct setting_choice_word *words;
-	const char *help; /* one sentence with its full stop */
-	const char *hint; /* stands behind the error text of a bad value */
-	enum setting_need needs;
+	const char *help;      /* one sentence with its full stop */
+	const char *hint;      /* stands behind the error text of a bad value */
 	const char *no_effect; /* why setting it changes nothing */
+	bool negative_is_zero;
+	enum setting_need needs;
 	enum setting_later later;
 	const char *const *later_values; /* those that are not there yet; NULL: any that was set */
 	const char *instead;             /* the way out of a refusal */

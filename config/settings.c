@@ -22,8 +22,8 @@
 
 /* Offset of a field; a compile error when it is not of this C type. */
 #define FIELD(member, ctype)                                                                       \
-	(offsetof(struct config, member) +                                                         \
-		0 * sizeof(_Generic(((struct config *)0)->member, ctype : 0)))
+	(offsetof(struct config, member) + 0 * sizeof(_Generic(((struct config *)0)->member,       \
+						       ctype : 0))) // NOLINT(*-macro-parentheses)
 
 /* A row's type together with the field it fills, so that the two cannot disagree. */
 #define COUNT(member)         .type = &setting_count, .offset = FIELD(member, uint32_t)

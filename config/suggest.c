@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config/suggest.h"
 
-#include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,7 +9,7 @@ enum { LONGEST = 80 };
 
 static bool same(char a, char b)
 {
-	return tolower((unsigned char)a) == tolower((unsigned char)b);
+	return strncasecmp(&a, &b, 1) == 0;
 }
 
 static size_t least(size_t a, size_t b)
