@@ -243,7 +243,7 @@ static int mount_and_run(struct filesystem *fs, struct lease_table *leases, stru
 	if (r == 0 && fs->config->mount.symlinks == SYMLINKS_RAW)
 		r = mountpoint_forbid_links(fs->mountpoint.path, err);
 	if (r == 0)
-		r = notifier_create(&fs->notifier, err);
+		r = notifier_create(fs->session, &fs->notifier, err);
 	if (r < 0)
 		return r;
 	fs->ended = (struct loop_task){.fn = handle_ended, .data = fs};

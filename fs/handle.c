@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -55,6 +56,8 @@ static struct handle *create(struct control *control, const struct node *node, p
 	if (type->render)
 		type->render(control, node, &handle->text);
 	handle->conversing = type->verb != NULL;
+	if (handle->conversing && !inode->handles)
+		inode->told_size = tree_size(control, node); /* by the lookup a moment ago */
 	if (handle->conversing)
 		conversation_init(&handle->talk, conversation_kind_of(type->verb), opener);
 	DL_PREPEND(inode->handles, handle);
@@ -110,6 +113,7 @@ void handle_open(struct request *request)
 		request_reply_code(request, ENOMEM);
 		return;
 	}
+	handle->reads = (request->file.flags & O_ACCMODE) != O_WRONLY;
 	request->file.fh = (uintptr_t)handle;
 	request->file.direct_io = 1;
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 11)
@@ -175,7 +179,7 @@ void handle_settle(struct handle *handle)
 void handle_wake_poller(struct handle *handle)
 {
 	if (handle->poller)
-		notifier_post(handle->control->notifier, take_ptr(&handle->poller));
+		notifier_wake(handle->control->notifier, take_ptr(&handle->poller));
 }
 
 /* From now on the handle's turn is about this job. Takes over the reference. False: it is done
@@ -298,11 +302,24 @@ static void read_conversation(struct handle *handle, struct request *request)
 		serve(handle, request, result);
 }
 
+/*
+ * sendfile(2) and private maps read through the page cache even of a direct_io file. The cache is
+ * the node's, not the handle's, and its reads begin at a page, not where the reader stands: a
+ * conversation cannot be had through it. EINVAL is what makes programs fall back to read(2). A text
+ * is given to its latest reader only: the kernel emptied the cache when he opened.
+ */
+static bool may_be_cached(const struct handle *handle)
+{
+	return !handle->conversing && handle->inode->handles == handle;
+}
+
 void handle_read(struct request *request)
 {
 	struct handle *handle = handle_of(request);
 
-	if (handle->conversing)
+	if (request->cached && !may_be_cached(handle))
+		request_reply_code(request, EINVAL);
+	else if (handle->conversing)
 		read_conversation(handle, request);
 	else
 		read_text(handle, request);
@@ -327,14 +344,14 @@ static bool refused(struct handle *handle, struct request *request)
 	return true;
 }
 
-void handle_write(struct request *request)
+static void write_conversation(struct request *request)
 {
 	struct handle *handle = handle_of(request);
 	struct error err = ERROR_NONE;
 	int r;
 
-	if (!handle->conversing) {
-		request_reply_code(request, EBADF);
+	if (request->control->ended) {
+		request_reply_code(request, ENOTCONN);
 		return;
 	}
 	if (refused(handle, request))
@@ -355,6 +372,45 @@ void handle_write(struct request *request)
 		request_reply_code(request, reply_errno(r));
 	else
 		request_reply_written(request, request->size);
+}
+
+/* On the notifier's thread. */
+static void send_stretch(struct notice *notice, struct fuse_session *session)
+{
+	struct request *request =
+		(struct request *)((char *)notice - offsetof(struct request, notice));
+
+	notifier_stretch(session, request->ino, UNSETTLED_SIZE);
+	request_post(request, write_conversation);
+}
+
+/*
+ * The reply is read where the request ended. sendfile(2) takes what stands at or behind the size
+ * that the kernel believes in for the end of the file, and asks neither for the size nor for the
+ * bytes; so that size has to grow before a request goes beyond it.
+ */
+static bool needs_stretch(const struct handle *handle, const struct request *request)
+{
+	off_t end = (off_t)(request->offset + request->size);
+
+	return handle->reads && end >= handle->inode->told_size && end < UNSETTLED_SIZE;
+}
+
+void handle_write(struct request *request)
+{
+	struct handle *handle = handle_of(request);
+
+	if (!handle->conversing) {
+		request_reply_code(request, EBADF);
+		return;
+	}
+	if (!needs_stretch(handle, request)) {
+		write_conversation(request);
+		return;
+	}
+	handle->inode->told_size = UNSETTLED_SIZE;
+	request->notice.send = send_stretch;
+	notifier_post(request->control->notifier, &request->notice);
 }
 
 /* Answers a FLUSH or fsync that the conversation has decided on. */

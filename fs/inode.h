@@ -27,6 +27,7 @@ struct inode {
 	struct job *last;       /* the request that was committed last, done or not; counted */
 	struct job *last_done;  /* the last one that is done; counted */
 	struct strbuf text;     /* of a last_error file: its sentence */
+	off_t told_size;        /* what the kernel last heard; a request file's only */
 	double changed_at;      /* Unix seconds; 0: as its lease */
 	UT_hash_handle hh;
 };

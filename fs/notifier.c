@@ -12,46 +12,46 @@
 #include "base/error.h"
 
 struct notifier {
+	struct fuse_session *session;
 	pthread_t thread;
 	pthread_cond_t wake;
 	pthread_mutex_t lock; /* guards every field after it; leaf */
-	struct poll_wait *first, **last;
+	struct notice *first, **last;
 	bool ending;
 };
 
 /* Waits for work. NULL: there is none and never will be. */
-static struct poll_wait *take_all(struct notifier *notifier)
+static struct notice *take_all(struct notifier *notifier)
 {
-	struct poll_wait *waits;
+	struct notice *notices;
 
 	pthread_mutex_lock(&notifier->lock);
 	while (!notifier->first && !notifier->ending)
 		pthread_cond_wait(&notifier->wake, &notifier->lock);
-	waits = notifier->first;
+	notices = notifier->first;
 	notifier->first = NULL;
 	notifier->last = &notifier->first;
 	pthread_mutex_unlock(&notifier->lock);
-	return waits;
+	return notices;
 }
 
 static void *run(void *data)
 {
-	struct poll_wait *waits;
+	struct notifier *notifier = data;
+	struct notice *notices;
 
-	while ((waits = take_all(data)) != NULL) {
-		while (waits) {
-			struct poll_wait *wait = waits;
+	while ((notices = take_all(notifier)) != NULL) {
+		while (notices) {
+			struct notice *notice = notices;
 
-			waits = wait->next;
-			(void)fuse_lowlevel_notify_poll(
-				wait->handle); /* fails when the file or the mount is gone: fine */
-			poll_wait_free(wait);
+			notices = notice->next;
+			notice->send(notice, notifier->session);
 		}
 	}
 	return NULL;
 }
 
-int notifier_create(struct notifier **ret_notifier, struct error *err)
+int notifier_create(struct fuse_session *session, struct notifier **ret_notifier, struct error *err)
 {
 	struct notifier *notifier = calloc(1, sizeof(*notifier));
 	sigset_t all, before;
@@ -59,6 +59,7 @@ int notifier_create(struct notifier **ret_notifier, struct error *err)
 
 	if (!notifier)
 		return error_set(err, ENOMEM, "no memory for the notifier");
+	notifier->session = session;
 	notifier->last = &notifier->first;
 	pthread_mutex_init(&notifier->lock, NULL);
 	pthread_cond_init(&notifier->wake, NULL);
@@ -88,14 +89,52 @@ void notifier_destroy(struct notifier *notifier)
 	free(notifier);
 }
 
-void notifier_post(struct notifier *notifier, struct poll_wait *owned_wait)
+void notifier_post(struct notifier *notifier, struct notice *notice)
 {
-	owned_wait->next = NULL;
+	notice->next = NULL;
 	pthread_mutex_lock(&notifier->lock);
-	*notifier->last = owned_wait;
-	notifier->last = &owned_wait->next;
+	*notifier->last = notice;
+	notifier->last = &notice->next;
 	pthread_cond_signal(&notifier->wake);
 	pthread_mutex_unlock(&notifier->lock);
+}
+
+void notifier_stretch(struct fuse_session *session, uint64_t ino, uint64_t size)
+{
+	struct fuse_bufvec end = FUSE_BUFVEC_INIT(1);
+	char byte = 0;
+
+	end.buf[0].mem = &byte;
+	(void)fuse_lowlevel_notify_store(session, ino, (off_t)size - 1, &end, 0);
+}
+
+/* Pollers */
+
+struct poll_wait {
+	struct notice notice;
+	struct fuse_pollhandle *handle;
+};
+
+static void send_wake(struct notice *notice, struct fuse_session *session)
+{
+	struct poll_wait *wait = (struct poll_wait *)notice;
+
+	(void)fuse_lowlevel_notify_poll(
+		wait->handle); /* fails when the file or the mount has gone: fine */
+	poll_wait_free(wait);
+}
+
+struct poll_wait *poll_wait_create(struct fuse_pollhandle *owned_handle)
+{
+	struct poll_wait *wait = calloc(1, sizeof(*wait));
+
+	if (!wait) {
+		fuse_pollhandle_destroy(owned_handle);
+		return NULL;
+	}
+	wait->notice.send = send_wake;
+	wait->handle = owned_handle;
+	return wait;
 }
 
 void poll_wait_free(struct poll_wait *wait)
@@ -104,4 +143,9 @@ void poll_wait_free(struct poll_wait *wait)
 		return;
 	fuse_pollhandle_destroy(wait->handle);
 	free(wait);
+}
+
+void notifier_wake(struct notifier *notifier, struct poll_wait *owned_wait)
+{
+	notifier_post(notifier, &owned_wait->notice);
 }

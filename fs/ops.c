@@ -211,6 +211,7 @@ static void op_read(
 		return;
 	request->size = size;
 	request->offset = (uint64_t)offset;
+	request->cached = fi->lock_owner == 0; /* a read(2) always has an owner */
 	request_post(request, handle_read);
 }
 
@@ -371,15 +372,13 @@ static void op_poll(
 		return;
 	}
 	request = request_create(req, ino, NULL, 0, fi);
-	if (request && handle) {
-		request->poller = calloc(1, sizeof(*request->poller));
-		if (request->poller)
-			request->poller->handle = handle;
-	}
-	if (handle && (!request || !request->poller))
+	if (!request) {
 		fuse_pollhandle_destroy(handle);
-	if (request)
-		request_post(request, handle_poll);
+		return;
+	}
+	if (handle)
+		request->poller = poll_wait_create(handle);
+	request_post(request, handle_poll);
 }
 
 static void op_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bytes, off_t offset,
@@ -404,6 +403,7 @@ static void op_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *byt
 		return;
 	}
 	request->size = (size_t)copied;
+	request->offset = (uint64_t)offset;
 	request_post(request, handle_write);
 }
 

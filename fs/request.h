@@ -18,6 +18,7 @@
 #include <stdbool.h>
 
 #include "base/loop.h"
+#include "fs/notifier.h"
 
 struct control;
 struct error;
@@ -29,6 +30,7 @@ typedef void request_fn(struct request *request);
 struct request {
 	struct loop_task task;      /* to the loop */
 	struct loop_task interrupt; /* the same for its interrupt */
+	struct notice notice; /* of a WRITE that makes the kernel's idea of the size grow first */
 	struct control *control;
 	fuse_req_t fuse;
 	request_fn *run, *cancelled;
@@ -37,6 +39,7 @@ struct request {
 	bool has_file;
 	uint64_t offset;
 	size_t size;              /* of bytes, or how much to read */
+	bool cached;              /* a READ that fills the kernel's page cache */
 	int to_set;               /* of setattr */
 	short events;             /* of poll */
 	struct poll_wait *poller; /* of poll; NULL: nobody wants to be told */

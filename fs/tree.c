@@ -19,9 +19,6 @@
 /* What [mount] mode may leave of a mode: a directory, a file to read, a file to read and write. */
 enum { DIRECTORY = S_IFDIR | 0777, READ_ONLY = S_IFREG | 0444, REQUEST = S_IFREG | 0666 };
 
-/* Of a request file while a reply is on its way: nobody cuts what he reads at this size. */
-enum { UNSETTLED_SIZE = 256 * 1024 * 1024 };
-
 /* clang-format off */
 static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_ROOT]             = { .mode = DIRECTORY, .parent = NODE_ROOT },
@@ -244,6 +241,11 @@ static off_t node_size(struct control *control, const struct node *node, const s
 	return type->render ? text_size(control, node, inode) : request_size(node, inode);
 }
 
+off_t tree_size(struct control *control, const struct node *node)
+{
+	return node_size(control, node, inode_find(control, node_ino(node->kind, node->object)));
+}
+
 static double node_time(
 	const struct control *control, const struct node *node, const struct inode *inode)
 {
@@ -286,7 +288,7 @@ static nlink_t node_links(const struct control *control, const struct node *node
 void tree_stat(struct control *control, const struct node *node, struct stat *ret_st)
 {
 	fuse_ino_t ino = node_ino(node->kind, node->object);
-	const struct inode *inode = inode_find(control, ino);
+	struct inode *inode = inode_find(control, ino);
 	double when = node_time(control, node, inode);
 	struct stat st = {.st_ino = ino};
 
@@ -301,5 +303,7 @@ void tree_stat(struct control *control, const struct node *node, struct stat *re
 	st.st_mtim.tv_nsec = (long)((when - (double)(time_t)when) * 1e9);
 	st.st_ctim = st.st_mtim;
 	st.st_atim = st.st_mtim;
+	if (inode)
+		inode->told_size = st.st_size;
 	*ret_st = st;
 }

@@ -104,6 +104,11 @@ typedef void tree_visit_fn(void *data, const char *name, const struct node *node
 void tree_each_child(
 	const struct control *control, const struct node *parent, tree_visit_fn *visit, void *data);
 
+/* Of a request file while a reply is on its way: nobody cuts what he reads at this size. */
+enum { UNSETTLED_SIZE = 256 * 1024 * 1024 };
+
+/* The size of a file, as stat shows it now. */
+off_t tree_size(struct control *control, const struct node *node);
 /* All of it: exact size, owner, mode, real times. */
 void tree_stat(struct control *control, const struct node *node, struct stat *ret_st);
 
