@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "fs/control.h"
 #include "fs/job.h"
+#include "fs/reply.h"
 #include "fs/tree.h"
 #include "providers/lease.h"
 
@@ -103,6 +104,7 @@ void inode_note_error(struct control *control, const struct lease *lease, const 
 {
 	fuse_ino_t ino = lease ? node_ino(NODE_LEASE_LAST_ERROR, lease_serial(lease))
 			       : node_ino(NODE_LAST_ERROR, 0);
+	struct error readable = *err;
 	struct inode *inode;
 
 	if (lease && !lease_find_serial(control->leases, lease_serial(lease)))
@@ -111,7 +113,8 @@ void inode_note_error(struct control *control, const struct lease *lease, const 
 	if (!inode)
 		return;
 	strbuf_clear(&inode->text);
-	strbuf_adds(&inode->text, err->text);
+	reply_make_readable(&readable);
+	strbuf_adds(&inode->text, readable.text);
 	strbuf_addc(&inode->text, '\n');
 	inode->changed_at = control_now();
 }

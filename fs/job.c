@@ -9,6 +9,7 @@
 #include "fs/control.h"
 #include "fs/handle.h"
 #include "fs/inode.h"
+#include "fs/reply.h"
 #include "providers/lease.h"
 
 /* Nodes of a lease that has left the tree remember nothing: nobody can look there any more. */
@@ -109,6 +110,7 @@ void job_failed(struct job *job, const struct error *err)
 	struct error named = *err;
 
 	(void)error_wrap(&named, "%s", job->verb->name);
+	reply_make_readable(&named);
 	job->result = -named.code;
 	strbuf_clear(&job->reply);
 	conversation_render_error(&named, &job->reply);

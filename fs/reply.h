@@ -14,6 +14,9 @@ struct request;
  * failure, never one the kernel refuses. */
 int reply_errno(int r);
 
+/* Turns what is not UTF-8, and control bytes, into \xNN: a sentence on one line. */
+void reply_make_readable(struct error *err);
+
 /* Answers with the failure and writes it into last_error. lease NULL: the root's. */
 void reply_failure(struct request *request, const struct lease *lease, const struct error *err);
 
