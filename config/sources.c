@@ -354,14 +354,14 @@ static int apply_environment(struct config *config, const char *const *variables
 
 /* ---- options ---- */
 
-static int unknown_option(
-	const char *option, const char *section, const char *key, struct error *err)
+/* The value is not repeated: it may be a secret for a mistyped key. */
+static int unknown_option(const char *section, const char *key, struct error *err)
 {
 	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
 	struct suggestion suggestion = {.typed = section};
 	const struct setting_section *at;
 
-	strbuf_addf(&text, "-o %.100s: ", option);
+	strbuf_addf(&text, "-o %.60s.%.60s: ", section, key);
 	if (setting_section_find(section)) {
 		strbuf_addf(&text, "[%s] has no key '%.60s'", section, key);
 		add_key_suggestion(section, key, &text);
@@ -383,8 +383,8 @@ static int apply_option(struct config *config, const char *option, struct error 
 	const struct setting *row;
 
 	if (!dot || !equals || dot > equals)
-		return error_set(
-			err, EINVAL, "-o %.100s: not of the form section.key=value", option);
+		return error_set(err, EINVAL, "-o %.*s: not of the form section.key=value",
+			equals && equals - option < 100 ? (int)(equals - option) : 100, option);
 	section = strndup(option, (size_t)(dot - option));
 	key = strndup(dot + 1, (size_t)(equals - dot - 1));
 	value = trimmed(equals + 1);
@@ -392,7 +392,7 @@ static int apply_option(struct config *config, const char *option, struct error 
 		return out_of_memory(err);
 	row = setting_find(section, key);
 	if (!row)
-		return unknown_option(option, section, key, err);
+		return unknown_option(section, key, err);
 	in.key = key;
 	in.value = value;
 	return setting_apply(config, row, &in, err);

@@ -201,6 +201,25 @@ static void a_bad_secret_is_not_printed_in_the_error_text(void **state)
 	unload(&loaded);
 }
 
+static void a_secret_for_a_mistyped_key_is_not_printed_either(void **state)
+{
+	static const char *const options[] = {
+		"e2b.api_kye=secret", "e3b.api_key=secret", "api_key=secret"};
+	struct loaded loaded;
+	size_t i;
+
+	for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		loaded = load(&(struct given){.options = NAMES(options[i])});
+		assert_int_equal(loaded.r, -EINVAL);
+		assert_null(strstr(loaded.err.text, "secret"));
+		unload(&loaded);
+	}
+	loaded = load(&(struct given){.ini = "[e2b]\napi_kye = secret\n"});
+	assert_int_equal(loaded.r, -EINVAL);
+	assert_null(strstr(loaded.err.text, "secret"));
+	unload(&loaded);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +232,7 @@ int main(void)
 		cmocka_unit_test(the_help_names_every_key_and_every_variable),
 		cmocka_unit_test(show_gives_each_key_once_and_hides_secrets),
 		cmocka_unit_test(a_bad_secret_is_not_printed_in_the_error_text),
+		cmocka_unit_test(a_secret_for_a_mistyped_key_is_not_printed_either),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
