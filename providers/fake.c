@@ -31,6 +31,12 @@ struct fake_slot {
 	void *gone_data;
 };
 
+struct fake_notice {
+	struct loop_timer *timer;
+	provider_done_fn *done;
+	void *data;
+};
+
 struct fake {
 	struct sandbox_provider_env env;
 	struct fake_slot *slots;
@@ -38,9 +44,7 @@ struct fake {
 	bool stopping;
 	struct fake_create *creates; /* in order of asking */
 	struct fake_box *boxes;
-	struct loop_timer *notice; /* runs started() or stopped() */
-	provider_done_fn *done;
-	void *done_data;
+	struct fake_notice started, stopped;
 };
 
 struct fake_script {
@@ -476,29 +480,32 @@ static void fake_close(void *self)
 		loop_timer_stop(fake->slots[i].reset);
 		free(fake->slots[i].holder);
 	}
-	loop_timer_stop(fake->notice);
+	loop_timer_stop(fake->started.timer);
+	loop_timer_stop(fake->stopped.timer);
 	free(fake->slots);
 	free(fake);
 }
 
 static void handle_notice(void *data)
 {
-	struct fake *fake = data;
+	struct fake_notice *notice = data;
 
-	fake->done(fake->done_data, 0, NULL);
+	notice->done(notice->data, 0, NULL);
 }
 
-static void notice_later(struct fake *fake, provider_done_fn *done, void *data)
+static void notice_later(
+	struct fake *fake, struct fake_notice *notice, provider_done_fn *done, void *data)
 {
-	fake->done = done;
-	fake->done_data = data;
-	loop_timer_stop(fake->notice);
-	(void)loop_timer_start(fake->env.loop, 0, handle_notice, fake, &fake->notice, NULL);
+	notice->done = done;
+	notice->data = data;
+	(void)loop_timer_start(fake->env.loop, 0, handle_notice, notice, &notice->timer, NULL);
 }
 
 static void fake_start(void *self, provider_done_fn *started, void *data)
 {
-	notice_later(self, started, data);
+	struct fake *fake = self;
+
+	notice_later(fake, &fake->started, started, data);
 }
 
 static void fake_stop(void *self, provider_done_fn *stopped, void *data)
@@ -512,7 +519,7 @@ static void fake_stop(void *self, provider_done_fn *stopped, void *data)
 	for (unsigned i = 0; i < fake->slot_count; i++)
 		if (fake->slots[i].state == FAKE_RESETTING)
 			loop_timer_restart(fake->slots[i].reset, 0);
-	notice_later(fake, stopped, data);
+	notice_later(fake, &fake->stopped, stopped, data);
 }
 
 static int fake_check(void *self, const struct sandbox_spec *spec, struct error *err)

@@ -75,17 +75,24 @@ void lease_table_destroy(struct lease_table *table)
 
 /* start and stop */
 
+static void tell_started(struct lease_table *table, int r, const struct error *err)
+{
+	lease_done_fn *started = table->started;
+
+	table->started = NULL;
+	if (started)
+		started(table->started_data, r, err);
+}
+
 static void handle_started(void *data, int r, const struct error *err)
 {
-	struct lease_table *table = data;
-
-	table->done(table->done_data, r, err);
+	tell_started(data, r, err);
 }
 
 void lease_table_start(struct lease_table *table, lease_done_fn *started, void *data)
 {
-	table->done = started;
-	table->done_data = data;
+	table->started = started;
+	table->started_data = data;
 	table->ops->start(table->provider, handle_started, table);
 }
 
@@ -106,6 +113,7 @@ static void handle_stopped(void *data, int r, const struct error *err)
 void lease_table_check_stopped(struct lease_table *table)
 {
 	lease_done_fn *done = table->done;
+	struct error err = ERROR_NONE;
 
 	if (!table->stopping || table->creations || !done)
 		return;
@@ -116,6 +124,8 @@ void lease_table_check_stopped(struct lease_table *table)
 	}
 	if (!table->provider_stopped || table->answers || table->cancelled)
 		return;
+	(void)error_reason(&err, EBUSY, REASON_STOPPING, "the daemon is stopping");
+	tell_started(table, -EBUSY, &err); /* one that was still under way */
 	table->done = NULL;
 	done(table->done_data, 0, NULL);
 }

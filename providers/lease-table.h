@@ -108,8 +108,8 @@ struct lease_table {
 	struct lease_waiter *cancelled; /* to be told so */
 	struct lease_answer *answers;
 	bool stopping, provider_told, provider_stopped;
-	lease_done_fn *done; /* of start, then of stop */
-	void *done_data;
+	lease_done_fn *started, *done; /* done: of the stop */
+	void *started_data, *done_data;
 };
 
 /* Makes a lease of the sandbox and shows it. The box is the lease's on success. spec is moved into
