@@ -16,6 +16,7 @@ struct loop {
 	uv_async_t wake;
 	pthread_t thread; /* of loop_run(), once running is true */
 	atomic_bool running;
+	bool closing; /* in loop_destroy() */
 	pthread_mutex_t lock; /* guards every field after it; leaf */
 	struct loop_task *first, **last;
 	bool stop_asked;
@@ -118,6 +119,7 @@ void loop_destroy(struct loop *loop)
 	if (!loop)
 		return;
 	assert(!loop->running);
+	loop->closing = true;
 	uv_walk(&loop->uv, close_left_over, NULL);
 	while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
 		;
@@ -215,7 +217,8 @@ void loop_timer_stop(struct loop_timer *timer)
 static int uv_events(unsigned events)
 {
 	return (events & LOOP_READABLE ? UV_READABLE | UV_DISCONNECT : 0) |
-	       (events & LOOP_WRITABLE ? UV_WRITABLE : 0);
+	       (events & LOOP_WRITABLE ? UV_WRITABLE : 0) |
+	       (events & LOOP_PRIORITY ? UV_PRIORITIZED : 0);
 }
 
 static void handle_poll(uv_poll_t *uv, int status, int events)
@@ -229,6 +232,8 @@ static void handle_poll(uv_poll_t *uv, int status, int events)
 		ready |= LOOP_READABLE;
 	if (status < 0 || events & UV_WRITABLE)
 		ready |= LOOP_WRITABLE;
+	if (status < 0 || events & UV_PRIORITIZED)
+		ready |= LOOP_PRIORITY;
 	watch->fn(watch->data, ready);
 }
 
@@ -282,7 +287,7 @@ static void run_done(uv_work_t *uv, int status)
 	struct loop *loop = uv->loop->data;
 
 	(void)status; /* nobody can cancel it */
-	if (loop->running)
+	if (!loop->closing)
 		work->done(work->data);
 	free(work);
 }
