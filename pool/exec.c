@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "pool/exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "pool/bubble.h"
+#include "pool/cgroup.h"
+#include "pool/exec-stream.h"
+#include "pool/script.h"
+
+/* What an exec waits for; each is a time of loop_now_ms(), 0 when it waits for no such thing. One
+ * timer serves them all. */
+enum deadline {
+	DEADLINE_TIMEOUT,
+	DEADLINE_IDLE,
+	DEADLINE_KILL,    /* TERM was sent; KILL follows */
+	DEADLINE_SETTLE,  /* the leader is dead; somebody may hold the pipes */
+	DEADLINE_GIVE_UP, /* it was killed; it may not die */
+	DEADLINE_COUNT,
+};
+
+static const uint64_t never_ms = UINT64_C(1) << 40;
+
+struct exec {
+	struct loop *loop;
+	struct exec_hooks hooks;
+	struct bubble_exec *bubble_exec; /* NULL once its ended() has run */
+	struct command_cgroup *cgroup;
+	struct loop_timer *timer;
+	uint64_t deadlines[DEADLINE_COUNT];
+	struct exec_input in;
+	struct exec_output out, err;
+	uint64_t idle_timeout_ms, kill_grace_ms, started_ms, leader_ended_ms;
+	enum reason killed; /* why; REASON_NONE: it was not */
+	bool running;       /* started() has run */
+	bool kill_wanted;   /* as soon as it runs */
+	bool settled, gave_up;
+	bool delivered;
+	struct bubble_exec_end end; /* valid when bubble_exec is NULL */
+	struct command_result result;
+};
+
+static void arm(struct exec *exec)
+{
+	uint64_t now = loop_now_ms(), first = now + never_ms;
+
+	for (unsigned i = 0; i < DEADLINE_COUNT; i++)
+		if (exec->deadlines[i] && exec->deadlines[i] < first)
+			first = exec->deadlines[i];
+	loop_timer_restart(exec->timer, first > now ? first - now : 0);
+}
+
+void exec_destroy(struct exec *exec)
+{
+	if (!exec)
+		return;
+	loop_timer_stop(exec->timer);
+	exec_input_close(&exec->in);
+	exec_output_close(&exec->out);
+	exec_output_close(&exec->err);
+	command_result_fini(&exec->result);
+	free(exec);
+}
+
+static bool leader_done(const struct exec *exec)
+{
+	return !exec->bubble_exec;
+}
+
+static bool pipes_closed(const struct exec *exec)
+{
+	return exec_output_closed(&exec->out) && exec_output_closed(&exec->err);
+}
+
+static bool tree_lives(const struct exec *exec)
+{
+	return exec->cgroup && command_cgroup_populated(exec->cgroup);
+}
+
+static bool has_ended(const struct exec *exec)
+{
+	if (!leader_done(exec))
+		return exec->gave_up;
+	if (exec->end.lost) /* exec_abandon() follows, which knows why */
+		return false;
+	if (exec->end.start_errno)
+		return true;
+	if (!exec->settled && !pipes_closed(exec))
+		return false;
+	return !exec->killed || exec->gave_up || !tree_lives(exec);
+}
+
+/* Somebody is known to have outlived the kill. */
+static bool kill_was_incomplete(const struct exec *exec)
+{
+	return !leader_done(exec) || tree_lives(exec) || (!exec->cgroup && !pipes_closed(exec));
+}
+
+static void describe_start_failure(struct exec *exec)
+{
+	struct command_result *result = &exec->result;
+	const char *step =
+		exec->end.failed_step ? exec->end.failed_step : "start"; /* valid within ended() */
+	int code = exec->end.start_errno;
+
+	result->has_returncode = true;
+	result->returncode = code == ENOENT && !strcmp(step, "exec") ? 127 : 126;
+	if (!strcmp(step, "chdir")) {
+		(void)snprintf(result->start_error, sizeof(result->start_error),
+			"cannot enter the directory: %s", strerrordesc_np(code));
+	} else if (!strcmp(step, "exec")) {
+		(void)snprintf(result->start_error, sizeof(result->start_error),
+			"cannot execute: %s", strerrordesc_np(code));
+	} else if (code == EAGAIN) {
+		result->reason = REASON_PIDS;
+		(void)snprintf(result->start_error, sizeof(result->start_error),
+			"cannot start: the sandbox has too many processes");
+	} else {
+		result->has_returncode = false;
+		result->infra_failure = true;
+		(void)snprintf(result->start_error, sizeof(result->start_error),
+			"cannot start (%s): %s", step, strerrordesc_np(code));
+	}
+	strbuf_addf(&result->err, "%s\n", result->start_error);
+	result->err_bytes = result->err.size;
+}
+
+static void describe_end(struct exec *exec)
+{
+	struct command_result *result = &exec->result;
+	int status = exec->end.wait_status;
+
+	result->started = true;
+	result->has_returncode = true;
+	if (leader_done(exec) && WIFEXITED(status)) {
+		result->returncode = WEXITSTATUS(status);
+	} else {
+		result->signal =
+			leader_done(exec) && WIFSIGNALED(status) ? WTERMSIG(status) : SIGKILL;
+		result->returncode = -result->signal;
+	}
+	result->rusage = exec->end.rusage;
+}
+
+static void describe_kill(struct exec *exec)
+{
+	struct command_result *result = &exec->result;
+
+	result->reason = exec->killed;
+	result->timed_out = exec->killed == REASON_TIMEOUT || exec->killed == REASON_IDLE_TIMEOUT;
+	if (result->timed_out) {
+		result->returncode = -SIGKILL;
+		result->signal = SIGKILL;
+	}
+	if (kill_was_incomplete(exec))
+		result->reason = REASON_KILL_INCOMPLETE;
+}
+
+static void describe_loss(struct exec *exec, enum reason reason)
+{
+	exec->result.started = exec->running;
+	exec->result.infra_failure = true;
+	exec->result.reason = reason;
+}
+
+/* Hands the result over. What comes through the pipes from now on is dropped. */
+static void deliver(struct exec *exec)
+{
+	struct command_result *result = &exec->result;
+	uint64_t end_ms = exec->leader_ended_ms ? exec->leader_ended_ms : loop_now_ms();
+
+	exec_input_close(&exec->in);
+	exec_output_finish(&exec->out);
+	exec_output_finish(&exec->err);
+	result->out_bytes += exec->out.total;
+	result->err_bytes += exec->err.total;
+	result->duration_sec = (double)(end_ms - exec->started_ms) / 1000;
+	exec->delivered = true;
+	memset(exec->deadlines, 0, sizeof(exec->deadlines));
+	exec->hooks.ended(exec->hooks.data, result);
+	command_result_fini(result);
+}
+
+/* To be called last in every handler: the exec may be gone afterwards. */
+static void settle(struct exec *exec)
+{
+	if (!exec->delivered && has_ended(exec)) {
+		if (exec->end.start_errno)
+			describe_start_failure(exec);
+		else
+			describe_end(exec);
+		if (exec->killed && !exec->end.start_errno)
+			describe_kill(exec);
+		deliver(exec);
+	}
+	if (exec->delivered && leader_done(exec) && pipes_closed(exec)) {
+		struct exec_hooks hooks = exec->hooks;
+
+		exec_destroy(exec);
+		hooks.gone(hooks.data);
+		return;
+	}
+	arm(exec);
+}
+
+static void handle_cgroup_change(void *data)
+{
+	settle(data);
+}
+
+/* SIGKILL for everything. What cannot be killed is told by kill_was_incomplete(). */
+static void kill_tree(struct exec *exec)
+{
+	exec->kill_wanted = false;
+	exec->deadlines[DEADLINE_KILL] = 0;
+	exec->deadlines[DEADLINE_GIVE_UP] = loop_now_ms() + EXEC_GIVE_UP_MS;
+	if (!exec->running && !leader_done(exec)) {
+		exec->kill_wanted = true; /* before it is born a kill would miss it */
+		return;
+	}
+	if (exec->cgroup && command_cgroup_kill(exec->cgroup, NULL) == 0)
+		(void)command_cgroup_watch(
+			exec->cgroup, exec->loop, handle_cgroup_change, exec, NULL);
+	else if (exec->bubble_exec)
+		bubble_exec_signal(exec->bubble_exec, SIGKILL);
+}
+
+static void begin_kill(struct exec *exec, enum reason why, uint64_t grace_ms)
+{
+	if (exec->killed || exec->delivered)
+		return;
+	exec->killed = why;
+	exec->deadlines[DEADLINE_TIMEOUT] = exec->deadlines[DEADLINE_IDLE] = 0;
+	if (grace_ms > 0 && exec->running) {
+		bubble_exec_signal(exec->bubble_exec, SIGTERM);
+		exec->deadlines[DEADLINE_KILL] = loop_now_ms() + grace_ms;
+	} else {
+		kill_tree(exec);
+	}
+}
+
+static bool passed(struct exec *exec, enum deadline which, uint64_t now)
+{
+	if (!exec->deadlines[which] || exec->deadlines[which] > now)
+		return false;
+	exec->deadlines[which] = 0;
+	return true;
+}
+
+static void handle_timer(void *data)
+{
+	struct exec *exec = data;
+	uint64_t now = loop_now_ms();
+
+	if (passed(exec, DEADLINE_TIMEOUT, now))
+		begin_kill(exec, REASON_TIMEOUT, exec->kill_grace_ms);
+	if (passed(exec, DEADLINE_IDLE, now))
+		begin_kill(exec, REASON_IDLE_TIMEOUT, exec->kill_grace_ms);
+	if (passed(exec, DEADLINE_KILL, now))
+		kill_tree(exec);
+	if (passed(exec, DEADLINE_SETTLE, now))
+		exec->settled = true;
+	if (passed(exec, DEADLINE_GIVE_UP, now))
+		exec->gave_up = true;
+	settle(exec);
+}
+
+static void handle_output(void *data)
+{
+	struct exec *exec = data;
+
+	if (exec->deadlines[DEADLINE_IDLE]) /* the timer looks again when it fires */
+		exec->deadlines[DEADLINE_IDLE] = loop_now_ms() + exec->idle_timeout_ms;
+	if (pipes_closed(exec) && leader_done(exec))
+		settle(exec);
+}
+
+static void handle_started(void *data, pid_t inside_pid)
+{
+	struct exec *exec = data;
+
+	exec->running = true;
+	if (exec->kill_wanted)
+		kill_tree(exec);
+}
+
+static void handle_ended(void *data, const struct bubble_exec_end *end)
+{
+	struct exec *exec = data;
+	uint64_t now = loop_now_ms();
+
+	exec->bubble_exec = NULL;
+	exec->end = *end;
+	exec->leader_ended_ms = now;
+	exec->deadlines[DEADLINE_TIMEOUT] = exec->deadlines[DEADLINE_IDLE] = 0;
+	exec->deadlines[DEADLINE_SETTLE] = now + EXEC_SETTLE_MS;
+	exec_input_close(&exec->in);
+	if (exec->deadlines[DEADLINE_KILL] ||
+		exec->kill_wanted) /* TERM took the leader; now the rest */
+		kill_tree(exec);
+	exec_output_read(&exec->out);
+	exec_output_read(&exec->err);
+	settle(exec);
+}
+
+static int launch(
+	struct exec *exec, const struct exec_options *options, const int fds[3], struct error *err)
+{
+	static const struct bubble_exec_hooks hooks = {
+		.started = handle_started, .ended = handle_ended};
+	struct bubble_exec_hooks with_data = hooks;
+	struct launch_words words;
+	int r = launch_words_init(&words, options->command, options->shell, err);
+
+	if (r < 0)
+		return r;
+	with_data.data = exec;
+	r = bubble_exec_start(options->bubble,
+		&(struct bubble_exec_options){
+			.argv = words.argv,
+			.env = options->env,
+			.cwd = words.cwd,
+			.stdin_fd = fds[0],
+			.stdout_fd = fds[1],
+			.stderr_fd = fds[2],
+			.extra_fd = words.script_fd,
+			.cgroup_fd = options->cgroup ? command_cgroup_fd(options->cgroup) : -1,
+		},
+		&with_data, &exec->bubble_exec, err);
+	launch_words_fini(&words);
+	return r;
+}
+
+static int open_pipes(
+	struct exec *exec, const struct exec_options *options, int fds[3], struct error *err)
+{
+	const struct command *command = options->command;
+	struct exec_stream_options stream = {.loop = options->loop,
+		.uid = options->uid,
+		.gid = options->gid,
+		.changed = handle_output,
+		.data = exec};
+	int r;
+
+	r = exec_input_open(
+		&exec->in, &stream, command->stdin_data, command->stdin_size, &fds[0], err);
+	if (r < 0)
+		return r;
+	stream.keep = command->max_output;
+	r = exec_output_open(&exec->out, &stream, &exec->result.out, &fds[1], err);
+	if (r < 0)
+		return r;
+	return exec_output_open(&exec->err, &stream, &exec->result.err, &fds[2], err);
+}
+
+static void set_deadlines(struct exec *exec, const struct command *command)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	exec->result.started_at = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	exec->started_ms = loop_now_ms();
+	exec->idle_timeout_ms = command->idle_timeout_ms;
+	if (command->timeout_ms)
+		exec->deadlines[DEADLINE_TIMEOUT] = exec->started_ms + command->timeout_ms;
+	if (command->idle_timeout_ms)
+		exec->deadlines[DEADLINE_IDLE] = exec->started_ms + command->idle_timeout_ms;
+}
+
+static struct exec *exec_create(
+	const struct exec_options *options, const struct exec_hooks *hooks, struct error *err)
+{
+	struct exec *exec = calloc(1, sizeof(*exec));
+
+	if (!exec || loop_timer_start(
+			     options->loop, never_ms, handle_timer, exec, &exec->timer, NULL) < 0) {
+		(void)error_set(err, ENOMEM, "no memory for a command");
+		free(exec);
+		return NULL;
+	}
+	exec->loop = options->loop;
+	exec->hooks = *hooks;
+	exec->cgroup = options->cgroup;
+	exec->kill_grace_ms = options->kill_grace_ms;
+	exec->in.fd = exec->out.fd = exec->err.fd = -1;
+	command_result_init(&exec->result);
+	return exec;
+}
+
+int exec_start(const struct exec_options *options, const struct exec_hooks *hooks,
+	struct exec **ret_exec, struct error *err)
+{
+	struct exec *exec = exec_create(options, hooks, err);
+	int fds[3] = {-1, -1, -1};
+	int r;
+
+	if (!exec)
+		return -ENOMEM;
+	set_deadlines(exec, options->command);
+	r = open_pipes(exec, options, fds, err);
+	if (r == 0)
+		r = launch(exec, options, fds, err);
+	for (unsigned i = 0; i < 3; i++)
+		closep(&fds[i]);
+	if (r < 0) {
+		exec_destroy(exec);
+		return r;
+	}
+	arm(exec);
+	*ret_exec = exec;
+	return 0;
+}
+
+void exec_cancel(struct exec *exec)
+{
+	if (exec->delivered)
+		return;
+	if (leader_done(exec)) /* it has ended by itself; that is what is told */
+		exec->deadlines[DEADLINE_SETTLE] = loop_now_ms();
+	else
+		begin_kill(exec, REASON_CANCELLED, 0);
+	arm(exec);
+}
+
+void exec_abandon(struct exec *exec, enum reason reason)
+{
+	if (!exec)
+		return;
+	if (!exec->delivered) {
+		describe_loss(exec, reason);
+		deliver(exec);
+	}
+	log_debug("a command's pipes were closed after %llu bytes that nobody read",
+		(unsigned long long)(exec->out.late + exec->err.late));
+	exec_destroy(exec);
+}
