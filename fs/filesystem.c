@@ -164,7 +164,8 @@ static void handle_gone(void *data)
 
 /* Mounting */
 
-static void log_of_libfuse(enum fuse_log_level level, const char *fmt, va_list args)
+__attribute__((format(printf, 2, 0))) static void log_of_libfuse(
+	enum fuse_log_level level, const char *fmt, va_list args)
 {
 	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
 

@@ -130,6 +130,8 @@ void bubble_send_queued(struct bubble *bubble)
 		r = send_now(bubble->control_fd, &message);
 		if (r == -EAGAIN)
 			return;
+		if (r == -EPIPE || r == -ECONNRESET)
+			break; /* init is gone: its end loses the commands */
 		bubble->queue = first->next;
 		if (!bubble->queue)
 			bubble->queue_end = &bubble->queue;
@@ -188,6 +190,17 @@ static bool collect(struct msghdr *message, struct attached *attached)
 	return good;
 }
 
+/* ECONNRESET says that the peer died without having read all; what it had said is still there. */
+static ssize_t receive(int fd, struct msghdr *message)
+{
+	ssize_t size;
+
+	do
+		size = recvmsg(fd, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (size < 0 && (errno == ECONNRESET || errno == EINTR));
+	return size;
+}
+
 int bubble_receive(
 	struct bubble *bubble, struct init_report *ret_report, struct attached *ret_attached)
 {
@@ -201,10 +214,10 @@ int bubble_receive(
 		.msg_iovlen = 1,
 		.msg_control = &control,
 		.msg_controllen = sizeof(control.room)};
-	ssize_t size = recvmsg(bubble->control_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t size = receive(bubble->control_fd, &message);
 
 	*ret_attached = (struct attached){.fd = -1, .pidfd = -1};
-	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+	if (size < 0 && errno == EAGAIN)
 		return 0;
 	if (size <= 0)
 		return -ENOTCONN;

@@ -183,11 +183,14 @@ static struct timeval time_of(int64_t us)
 	return (struct timeval){.tv_sec = us / 1000000, .tv_usec = us % 1000000};
 }
 
+/* A short command's start is told with its end alone. */
 static int handle_done(struct bubble_exec *exec, const struct init_report *report)
 {
 	struct bubble_exec_end end = {.wait_status = report->status};
 
-	if (!exec->started || !(WIFEXITED(report->status) || WIFSIGNALED(report->status)))
+	if (!(WIFEXITED(report->status) || WIFSIGNALED(report->status)))
+		return -EPROTO;
+	if (!exec->started && handle_started(exec, report) < 0)
 		return -EPROTO;
 	end.rusage.ru_utime = time_of(report->user_us);
 	end.rusage.ru_stime = time_of(report->system_us);

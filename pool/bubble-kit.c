@@ -85,15 +85,6 @@ static int find_program(const char *name, char **ret_path, struct error *err)
 	}
 }
 
-/* A plain daemon's slots share per-uid accounts of descriptors in flight and more; a root daemon's
- * have their own. */
-static uint32_t open_files(const struct config *config)
-{
-	if (config->slot.nofile > 0)
-		return config->slot.nofile;
-	return geteuid() == 0 ? 16384 : 512;
-}
-
 static void fill_setup(struct bubble_kit *kit)
 {
 	const struct config *config = kit->config;
@@ -104,7 +95,7 @@ static void fill_setup(struct bubble_kit *kit)
 		.uid = config->slot.uid,
 		.gid = config->slot.gid,
 		.processes = config->slot.pids_max,
-		.open_files = open_files(config),
+		.open_files = config->slot.nofile,
 		.file_size = config->slot.file_size,
 		.filter_count = (uint32_t)(kit->filter_size / 8),
 	};

@@ -41,7 +41,7 @@ struct bubble {
 	struct error why; /* what ended it, as far as known; code 0: nothing yet */
 
 	pid_t runner_pid;  /* bwrap, its own process group until init makes a session; 0: reaped */
-	int runner_fd;	   /* its pidfd */
+	int runner_fd;     /* its pidfd */
 	int runner_status; /* as waitid() tells: exit code, or 128 + signal */
 	int complaints_fd; /* memfd that is bwrap's standard error; -1 after READY */
 	int control_fd;

@@ -117,6 +117,8 @@ static void close_fds(struct bubble *bubble)
 	}
 }
 
+static int receive_one(struct bubble *bubble);
+
 /* The last thing a handler calls: died() may destroy the bubble. */
 static void end_when_dead(struct bubble *bubble)
 {
@@ -126,6 +128,8 @@ static void end_when_dead(struct bubble *bubble)
 		return;
 	if (bubble->pidfd >= 0 ? !bubble->init_dead : !bubble->control_closed)
 		return;
+	while (!bubble->control_closed && receive_one(bubble) > 0)
+		; /* its last words may come behind its death */
 	bubble->ended = true;
 	explain(bubble);
 	stop_watching(bubble);

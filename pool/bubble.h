@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * bubble.h: one running bubblewrap with our init as its pid 1, from posix_spawn to death.
- *docs/slot.md has the recipe.
  *
- *	bubble_spawn() -> ready() -> any number of bubble_exec() -> bubble_kill() or a crash ->
- *died() -> bubble_destroy()
+ *	bubble_spawn() -> ready() -> bubble_exec_start() ... -> died() -> bubble_destroy()
  *	              \-> died() (the start failed: the text names the step)
  *
- * Everything that comes out of it is hostile: a message that breaks the protocol kills the bubble.
+ * died() comes after bubble_kill() or a crash. Everything that comes out of a bubble is hostile: a
+ * message that breaks the protocol kills it. docs/slot.md has the recipe.
  * Threads: loop. No call blocks.
  */
 #ifndef POOL_BUBBLE_H
@@ -38,7 +37,7 @@ struct bubble_options {
 	unsigned slot;
 	uint32_t generation;
 	const char *dir; /* absolute; has work/ home/ tmp/ runtime/, owned by host_uid */
-	uid_t host_uid;	 /* never 0: the uid its processes have on the host (an unprivileged daemon:
+	uid_t host_uid;  /* never 0: the uid its processes have on the host (an unprivileged daemon:
 			    its own) */
 	gid_t host_gid;
 	int cgroup_fd; /* directory of its own cgroup v2, kept open by the caller; -1: none */
@@ -47,7 +46,9 @@ struct bubble_options {
 
 struct bubble_hooks {
 	void (*ready)(void *data);
-	/* The pidfd says that no process of it lives any more. Runs once, last; asked for or not.
+	/*
+	 * No process of it lives any more. Runs once, last. why->code is ECANCELED after
+	 * bubble_kill(), ENOTCONN (slot_lost) when it died by itself, else why it never got ready.
 	 */
 	void (*died)(void *data, const struct error *why);
 	void *data;
@@ -73,8 +74,8 @@ int bubble_root_fd(const struct bubble *bubble);
 /* One command. Descriptors are borrowed for the call (init gets its own copies). */
 struct bubble_exec_options {
 	const char *const *argv; /* NULL-terminated */
-	const char *const *env;	 /* NULL-terminated, whole */
-	const char *cwd;	 /* absolute inside */
+	const char *const *env;  /* NULL-terminated, whole */
+	const char *cwd;         /* absolute inside */
 	int stdin_fd, stdout_fd, stderr_fd;
 	int extra_fd;  /* becomes descriptor 3 of the command (a script's memfd); -1: none */
 	int cgroup_fd; /* directory of its own cgroup; -1: none */
@@ -89,13 +90,16 @@ struct bubble_exec_end {
 };
 
 struct bubble_exec_hooks {
-	/* Running; pid is the leader's, inside, which is also its process group and session. Not
-	 * run when it cannot start. */
+	/*
+	 * It runs, or ran (a short command's start is told with its end); pid is the leader's,
+	 * inside, which is also its process group and session. Not run when it cannot start. May be
+	 * NULL.
+	 */
 	void (*started)(void *data, pid_t inside_pid);
 	/*
-	 * The leader was reaped. start_errno != 0: it never ran (chdir or exec failed, see
-	 * failed_step "chdir"/"exec"). lost: the bubble died first; wait_status and rusage mean
-	 * nothing. Runs once, last.
+	 * The leader was reaped. start_errno != 0: it never ran, and failed_step is "chdir",
+	 * "exec", "cgroup", "clone", "stdio", "request" or "send". lost: the bubble died first;
+	 * wait_status and rusage mean nothing. Runs once, last.
 	 */
 	void (*ended)(void *data, const struct bubble_exec_end *end);
 	void *data;

@@ -21,11 +21,11 @@ struct command {
 	char **argv;  /* NULL-terminated, run without a shell; NULL: script is used */
 	char *cwd;    /* NULL: /workspace; a relative one is under /workspace */
 	char **env;   /* "NAME=value", NULL-terminated, added to the sandbox's own; NULL: none */
-	char *stdin_data;	  /* NULL: standard input is /dev/null */
-	size_t stdin_size;	  /* bytes */
-	uint64_t timeout_ms;	  /* 0: none */
+	char *stdin_data;         /* NULL: standard input is /dev/null */
+	size_t stdin_size;        /* bytes */
+	uint64_t timeout_ms;      /* 0: none */
 	uint64_t idle_timeout_ms; /* ended after so long without output; 0: never */
-	uint64_t max_output;	  /* bytes of each stream kept for the reply */
+	uint64_t max_output;      /* bytes of each stream kept for the reply */
 };
 
 #define COMMAND_INIT ((struct command){0})
@@ -34,18 +34,18 @@ void command_fini(struct command *command);
 int command_copy(struct command *ret_to, const struct command *from, struct error *err);
 
 struct command_result {
-	bool started;		/* false: start_error says why; returncode is 126 or 127 */
-	int returncode;		/* exit status, or -signal */
-	int signal;		/* 0: it exited */
-	bool timed_out;		/* reason tells timeout from idle_timeout; returncode is -9 */
-	bool has_returncode;	/* false when the sandbox was lost first */
-	bool infra_failure;	/* the sandbox failed, not the command */
-	enum reason reason;	/* REASON_NONE on a plain end */
-	char start_error[256];	/* "" when it started */
+	bool started;           /* false: start_error says why; returncode is 126 or 127 */
+	int returncode;         /* exit status, or -signal */
+	int signal;             /* 0: it exited */
+	bool timed_out;         /* reason tells timeout from idle_timeout; returncode is -9 */
+	bool has_returncode;    /* false when the sandbox was lost first */
+	bool infra_failure;     /* the sandbox failed, not the command */
+	enum reason reason;     /* REASON_NONE on a plain end */
+	char start_error[256];  /* "" when it started */
 	struct strbuf out, err; /* the first max_output bytes of each stream */
 	uint64_t out_bytes, err_bytes; /* all that was written */
-	uint32_t exec_id;	       /* counts up within the lease, from 1 */
-	double started_at;	       /* Unix seconds */
+	uint32_t exec_id;              /* counts up within the lease, from 1 */
+	double started_at;             /* Unix seconds */
 	double duration_sec;
 	struct rusage rusage; /* of the leader and the children it waited for */
 };

@@ -19,7 +19,7 @@ struct strbuf;
 
 struct event {
 	const char *kind;      /* "slot", "lease", "exec", "daemon" */
-	const char *id;	       /* slot number as four digits, lease id, ... */
+	const char *id;        /* slot number as four digits, lease id, ... */
 	const char *from, *to; /* states; "" where there is none */
 	enum reason reason;
 	uint32_t generation; /* 0 where there is none */

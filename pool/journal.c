@@ -38,7 +38,7 @@ struct item {
 		struct journal_lease lease;
 	};
 	bool spare; /* one of the journal's own, for when memory has run out */
-};		    /* behind a row that is not spare stand the texts its pointers point to */
+};                  /* behind a row that is not spare stand the texts its pointers point to */
 
 struct item_list {
 	struct item *first, **last;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * pool.h: a fixed set of warm slots, lent to one holder at a time. It knows who holds a slot, not
- *what a lease is.
+ * what a lease is.
  *
- *	pool_create() -> pool_start() -> pool_lend() / slot_run() / pool_return() ... -> pool_stop()
- *-> pool_destroy()
+ *	pool_create() -> pool_start() -> pool_lend() / slot_run() / pool_return() ...
+ *		-> pool_stop() -> pool_destroy()
  *
  * Slots start and reset by themselves, in parallel, off the lender's path; one that cannot start is
- *tried again with backoff (0.2 s to 30 s); there are never more than configured. Threads: loop. No
- *call blocks.
+ * tried again with backoff (0.2 s to 30 s); there are never more than configured. Threads: loop. No
+ * call blocks.
  */
 #ifndef POOL_POOL_H
 #define POOL_POOL_H
@@ -40,8 +40,9 @@ struct pool_hooks {
 
 /*
  * Takes over the state directory: what an earlier daemon left there (processes by journalled pid,
- * cgroups, directories) is cleared first and said in the log. Config, journal and events are
- * borrowed until pool_destroy().
+ * cgroups, directories) is cleared first and said in the log; that may take seconds. Config,
+ * journal and events are borrowed until pool_destroy(). SIGPIPE is ignored from here on. -EBUSY:
+ * another daemon uses the slot_dir.
  */
 int pool_create(struct loop *loop, const struct config *config, struct journal *journal,
 	struct events *events, const struct pool_hooks *hooks, struct pool **ret_pool,
@@ -67,7 +68,8 @@ typedef void slot_lent_fn(void *data, int r, struct slot *slot, const struct err
  * Lends a READY slot to the holder (a trajectory id, copied), in order of asking. While the same
  * holder's former slot is still being reset, the request waits for that too. done() runs once,
  * later: 0; -EAGAIN (pool_exhausted) when wait_ms is 0 and nothing is free now; -ETIMEDOUT
- * (pool_exhausted) after wait_ms; -EBUSY (draining, stopping); -ECANCELED.
+ * (pool_exhausted) after wait_ms; -EBUSY (draining, stopping); -ECANCELED. A request that does not
+ * wait takes any READY slot. NULL: there is no memory even for the request; done() does not run.
  */
 struct operation *pool_lend(
 	struct pool *pool, const char *holder, uint64_t wait_ms, slot_lent_fn *done, void *data);
@@ -82,7 +84,8 @@ void pool_drain(struct pool *pool, bool drain);
  * Runs a command in a lent slot. ended() runs once, later: r 0 with a result, which it may take
  * over by copying and zeroing (command_result_init), else it is freed after the call; -ENOTCONN
  * (slot_lost) when the slot is dead already; -ENOMEM, -EMFILE. Cancelling kills the command's tree;
- * the result then has reason cancelled. The command is copied.
+ * the result then has reason cancelled. The command is copied. NULL: there is no memory even for
+ * the request; ended() does not run.
  */
 struct operation *slot_run(
 	struct slot *slot, const struct command *command, command_ended_fn *ended, void *data);
@@ -92,11 +95,11 @@ struct slot_view {
 	unsigned number;
 	uint32_t generation;
 	enum slot_state state;
-	pid_t pid;		/* of init on the host; 0: none */
-	const char *holder;	/* "" when not lent */
+	pid_t pid;              /* of init on the host; 0: none */
+	const char *holder;     /* "" when not lent */
 	const char *last_error; /* "" when there was none */
-	double since;		/* Unix seconds of the last change of state */
-	uint64_t last_pong_ms;	/* loop_now_ms() of the last sign of life */
+	double since;           /* Unix seconds of the last change of state */
+	uint64_t last_pong_ms;  /* loop_now_ms() of the last sign of life */
 };
 
 struct slot_view slot_view(const struct slot *slot);
@@ -104,6 +107,11 @@ unsigned pool_slot_count(const struct pool *pool);
 struct slot *pool_slot(const struct pool *pool, unsigned number); /* NULL when there is none */
 unsigned pool_queue_length(const struct pool *pool);
 bool pool_is_draining(const struct pool *pool);
+
+/* The cgroup below which those of the slots are, "" when there are none; why not, "" when there
+ * are. */
+const char *pool_cgroups(const struct pool *pool);
+const char *pool_cgroups_error(const struct pool *pool);
 
 /* Files of a lent slot: see sandbox_root in providers/sandbox.h. -1 and 0 while it has no living
  * init. Borrowed. */

@@ -15,16 +15,16 @@
 struct strbuf;
 
 enum slot_state {
-	SLOT_EMPTY,	 /* no process, no directories in use */
-	SLOT_STARTING,	 /* first start under way */
-	SLOT_READY,	 /* may be lent */
-	SLOT_LEASED,	 /* lent */
-	SLOT_RELEASING,	 /* being killed */
-	SLOT_RESETTING,	 /* dead; its directories are being replaced */
+	SLOT_EMPTY,      /* no process, no directories in use */
+	SLOT_STARTING,   /* first start under way */
+	SLOT_READY,      /* may be lent */
+	SLOT_LEASED,     /* lent */
+	SLOT_RELEASING,  /* being killed */
+	SLOT_RESETTING,  /* dead; its directories are being replaced */
 	SLOT_RESTARTING, /* a later start under way */
-	SLOT_FAILED,	 /* could not start; will be tried again */
-	SLOT_DEAD,	 /* died while READY; will be started again */
-	SLOT_LOST,	 /* died while LEASED; waits for its lease's end */
+	SLOT_FAILED,     /* could not start; will be tried again */
+	SLOT_DEAD,       /* died while READY; will be started again */
+	SLOT_LOST,       /* died while LEASED; waits for its lease's end */
 };
 
 enum slot_event {

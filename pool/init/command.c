@@ -20,7 +20,7 @@ enum {
 /* Shared with the child, which runs while we go on: written by nobody once it lives, except `path`,
  * which is the child's. */
 struct launch {
-	char *payload;	    /* cwd, argv and environment */
+	char *payload;      /* cwd, argv and environment */
 	char **argv, **env; /* into payload */
 	const char *cwd;
 	char *path; /* room for a PATH entry and argv[0] */
@@ -112,7 +112,7 @@ static long child_search(const struct launch *launch)
 		memcpy(launch->path, entry, length);
 		if (length > 0)
 			launch->path[length++] = '/';
-		strcpy(launch->path + length, launch->argv[0]);
+		memcpy(launch->path + length, launch->argv[0], strlen(launch->argv[0]) + 1);
 		r = child_execve(launch, launch->path);
 		if (r == -EACCES)
 			error = r;
@@ -373,11 +373,6 @@ int command_start(const struct init_request *request, const char *payload, int *
 	command->pid = r;
 	*ret_command = command;
 	return 0;
-}
-
-int command_result_fd(const struct command *command)
-{
-	return command->launch ? command->launch->result_fd : -1;
 }
 
 void command_forget_launch(struct command *command)

@@ -41,7 +41,7 @@ struct command {
 	uint32_t id;
 	pid_t pid;
 	struct launch *launch; /* what the child needs until exec; NULL afterwards */
-	bool failed;	       /* never ran; was reported */
+	bool failed;           /* never ran; was reported */
 };
 
 /* What the child tells through the pipe. */
@@ -54,8 +54,6 @@ struct command_failure {
  * step's name. */
 int command_start(const struct init_request *request, const char *payload, int *fds,
 	size_t fd_count, struct command **ret_command, const char **ret_step);
-/* Readable when exec has succeeded or failed; -1 when that is known already. */
-int command_result_fd(const struct command *command);
 /* True when the outcome of exec is known: ret_failure->error is 0 when it runs. */
 bool command_outcome(struct command *command, struct command_failure *ret_failure);
 /* Frees what the child needed until then; it must be past exec, or dead. Harmless twice. */

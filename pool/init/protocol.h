@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * protocol.h: what the daemon and the init of a slot say to each other, over one SOCK_SEQPACKET
- *pair.
+ * socket pair.
  *
- *	init                             daemon
- *	HELLO            ->                               its pidfd comes with this message
- *	                 <-              SETUP            sent before init even runs; it waits in
- *the socket READY + fd of /  ->                               or FAILED with the step's name and
- *errno, and init exits
- *	                 <-              EXEC + fds       any number of commands, side by side
- *	STARTED          ->                               or START_FAILED, which is the command's
- *last word DONE             ->                               the leader was reaped
- *	                 <-              SIGNAL, PING
- *	PONG             ->
+ *	init                         daemon
+ *	HELLO           ->                      init's pidfd comes with it
+ *	                <-           SETUP      sent before init even runs; it waits in the socket
+ *	READY + fd of / ->                      or FAILED with the step's name, and init exits
+ *	                <-           EXEC + fds any number of commands, side by side
+ *	STARTED         ->                      when a command lives for more than an instant
+ *	DONE            ->                      its leader was reaped; or START_FAILED, instead
+ *	                <-           SIGNAL, PING
+ *	PONG            ->
  *
  * When the daemon's end is closed, init exits and the slot dies with it. Both sides are built from
- *the same tree and pass structs as they lie in memory; a version that differs ends the start. What
- *init sends is one struct, always whole: the daemon trusts nothing in it.
+ * the same tree and pass structs as they lie in memory; a version that differs ends the start. What
+ * init sends is one struct, always whole: the daemon trusts nothing in it.
  */
 #ifndef POOL_INIT_PROTOCOL_H
 #define POOL_INIT_PROTOCOL_H
@@ -63,8 +62,8 @@ struct init_setup {
 /* What an EXEC carries beside its descriptors, which come in this order. */
 enum init_exec_flags {
 	INIT_EXEC_PAYLOAD_FD = 1u << 0, /* first of all: a memfd with the payload */
-	INIT_EXEC_EXTRA_FD = 1u << 1,	/* behind the three of stdio: becomes descriptor 3 */
-	INIT_EXEC_CGROUP_FD = 1u << 2,	/* last: directory of the command's cgroup */
+	INIT_EXEC_EXTRA_FD = 1u << 1,   /* behind the three of stdio: becomes descriptor 3 */
+	INIT_EXEC_CGROUP_FD = 1u << 2,  /* last: directory of the command's cgroup */
 };
 
 /* Every later message to init. An EXEC is followed by cwd, argv and environment, each string with
@@ -94,13 +93,13 @@ struct init_report {
 	uint32_t version;
 	uint32_t kind;
 	uint32_t id;
-	int32_t pid;	   /* STARTED: of the leader, inside; also its process group and session */
-	int32_t error;	   /* FAILED, START_FAILED: errno */
-	int32_t status;	   /* DONE: as wait4() gives it */
+	int32_t pid; /* STARTED, DONE: of the leader, inside; also its process group and session */
+	int32_t error;     /* FAILED, START_FAILED: errno */
+	int32_t status;    /* DONE: as wait4() gives it */
 	uint32_t commands; /* PONG: leaders that live */
 	uint32_t others; /* PONG: 0 when no other process lives in the slot; with commands it may be
 			    0 though some do */
-	char step[24];	 /* FAILED, START_FAILED: what failed; NUL-terminated */
+	char step[24];   /* FAILED, START_FAILED: what failed; NUL-terminated */
 	int64_t user_us, system_us; /* DONE: of the leader and those it waited for */
 	int64_t max_rss_kib, minor_faults, major_faults, blocks_in, blocks_out, voluntary_switches,
 		involuntary_switches;

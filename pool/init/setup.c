@@ -81,11 +81,17 @@ static int begin_session(struct setup *setup)
 	return 0;
 }
 
-/* Only this one: with all blocked, a command queued 96,365 real-time signals on pid 1. */
-static int block_sigchld(struct setup *setup)
+/*
+ * Blocked is only this one: with all blocked, a command queued 96,365 real-time signals on pid 1. The two that glibc keeps
+ * for itself were left ignored by posix_spawn(), and commands would inherit that.
+ */
+static int set_signals(struct setup *setup)
 {
+	const uint64_t by_default[4] = {0}; /* the kernel's struct sigaction */
 	sigset_t set;
 
+	for (int number = 32; number <= 33; number++)
+		(void)syscall(SYS_rt_sigaction, number, by_default, NULL, sizeof(uint64_t));
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	return sigprocmask(SIG_SETMASK, &set, NULL) < 0 ? -errno : 0;
@@ -265,7 +271,7 @@ static const struct step {
 	{"options", receive_options},
 	{"descriptors", close_inherited},
 	{"session", begin_session},
-	{"signals", block_sigchld},
+	{"signals", set_signals},
 	{"hidepid", hide_init},
 	{"limit of /dev/shm", limit_shm},
 	{"limit of /dev/pts", limit_ptys},

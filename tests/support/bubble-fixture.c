@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "tests/support/bubble-fixture.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -26,7 +27,7 @@ enum { DEADLINE_MS = 20000, ROOT_DAEMON_BASE = 2000000, PLAIN_DAEMON_UID = 19990
 static const char *const environment[] = {
 	"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/blackbox", NULL};
 
-const char *fixture_obstacle(void)
+static const char *find_obstacle(void)
 {
 	if (system("bwrap --version >/dev/null 2>&1") != 0)
 		return "bwrap is not installed";
@@ -36,7 +37,7 @@ const char *fixture_obstacle(void)
 	return NULL;
 }
 
-void fixture_drop_root(void)
+static void drop_root(void)
 {
 	if (setgroups(0, NULL) < 0 ||
 		setresgid(PLAIN_DAEMON_UID, PLAIN_DAEMON_UID, PLAIN_DAEMON_UID) < 0 ||
@@ -44,6 +45,52 @@ void fixture_drop_root(void)
 		perror("dropping root");
 		exit(1);
 	}
+}
+
+bool fixture_begin_tests(int argc, char **argv)
+{
+	bool as_user = argc > 1 && strcmp(argv[1], "--user") == 0;
+	const char *obstacle;
+
+	if (as_user && geteuid() != 0) {
+		printf("1..0 # SKIP already an ordinary user: the other run is this one\n");
+		return false;
+	}
+	if (as_user)
+		drop_root();
+	obstacle = find_obstacle();
+	if (obstacle)
+		printf("1..0 # SKIP %s\n", obstacle);
+	return !obstacle;
+}
+
+int fixture_set_up(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	fixture_init(fixture);
+	fixture_open(fixture);
+	*state = fixture;
+	return 0;
+}
+
+int fixture_tear_down(void **state)
+{
+	fixture_fini(*state);
+	free(*state);
+	return 0;
+}
+
+unsigned fixture_open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	(void)closedir(dir);
+	return count;
 }
 
 void fixture_init(struct fixture *fixture)
@@ -56,6 +103,7 @@ void fixture_init(struct fixture *fixture)
 	fixture->config.slot.uid = 1000;
 	fixture->config.slot.gid = 1000;
 	fixture->config.slot.pids_max = 256;
+	fixture->config.slot.nofile = 512;
 	fixture->config.slot.bwrap = (char *)"bwrap";
 }
 

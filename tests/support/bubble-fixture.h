@@ -27,16 +27,23 @@ struct fixture {
 	} slots[FIXTURE_SLOTS];
 };
 
-/* NULL, or why bubbles cannot be tried here, for a `1..0 # SKIP` line. */
-const char *fixture_obstacle(void);
-/* A root process becomes an ordinary user from here on, as whom the daemon then runs. */
-void fixture_drop_root(void);
+/*
+ * Reads the test program's arguments: `--user` makes an ordinary user of root, as whom the daemon then runs. False after
+ * a `1..0 # SKIP` line, where bubbles cannot be tried.
+ */
+bool fixture_begin_tests(int argc, char **argv);
 
 /* Change fixture->config between the two when a test needs to. */
 void fixture_init(struct fixture *fixture);
 void fixture_open(struct fixture *fixture);
 /* Kills what lives, waits for it, removes everything. */
 void fixture_fini(struct fixture *fixture);
+
+/* cmocka's set-up and tear-down: *state is an open fixture. */
+int fixture_set_up(void **state);
+int fixture_tear_down(void **state);
+/* Descriptors that this process has open. */
+unsigned fixture_open_fds(void);
 
 /* Options for slot n, with its directories made. */
 struct bubble_options fixture_options(struct fixture *fixture, unsigned n);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Starting, living and dying: with real bwrap, and with the fake one that breaks every rule. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -8,88 +10,454 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/loop.h"
+#include "pool/bubble-private.h"
 #include "tests/support/bubble-fixture.h"
 
-static int set_up(void **state)
+/* --- Real ones. ------------------------------------------------------------------------------------------------- */
+
+static void a_ready_bubble_has_a_pid_a_pidfd_and_a_root(void **state)
 {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct fixture *fixture = *state;
+	struct bubble *bubble = fixture_start(fixture, 0);
+	struct stat st;
+
+	assert_true(bubble_pid(bubble) > 1);
+	assert_int_equal(pidfd_send_signal(bubble_pidfd(bubble), 0, NULL, 0), 0);
+	assert_int_equal(fstatat(bubble_root_fd(bubble),
+				 "workspace_sandbox/blackbox_server_runtime", &st, 0),
+		0);
+	assert_int_equal(st.st_uid, fixture_options(fixture, 0).host_uid);
+}
+
+static void its_directories_are_the_slots_own(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble_options options = fixture_options(fixture, 0);
+	struct fixture_result result;
+	char path[128];
+	struct stat st;
+
+	(void)fixture_start(fixture, 0);
+	fixture_shell(fixture, 0,
+		"for d in /workspace /home/blackbox /tmp /workspace_sandbox/blackbox_server_runtime; do echo $d > $d/f; done",
+		&result);
+	assert_int_equal(result.end.wait_status, 0);
+	for (const char *const *name =
+			(const char *const[]){"work", "home", "tmp", "runtime", NULL};
+		*name; name++) {
+		(void)snprintf(path, sizeof(path), "%s/%s/f", options.dir, *name);
+		assert_int_equal(stat(path, &st), 0);
+		assert_int_equal(st.st_uid, options.host_uid);
+		assert_int_equal(st.st_gid, options.host_gid);
+	}
+	fixture_result_fini(&result);
+}
+
+static void a_killed_bubble_says_so_when_nothing_of_it_lives(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble *bubble = fixture_start(fixture, 0);
+	struct fixture_slot *slot = &fixture->slots[0];
+	struct fixture_result result;
+	pid_t pid = bubble_pid(bubble);
+
+	fixture_begin(fixture, 0, (const char *const[]){"sleep", "1000", NULL}, &result);
+	fixture_wait(fixture, &result.started);
+	bubble_kill(bubble);
+	bubble_kill(bubble);
+	fixture_wait(fixture, &slot->died);
+	assert_int_equal(slot->why.code, ECANCELED);
+	assert_true(result.ended);
+	assert_true(result.end.lost);
+	assert_int_equal(kill(pid, 0), -1);
+	assert_int_equal(errno, ESRCH);
+	fixture_result_fini(&result);
+}
+
+static void an_init_killed_from_outside_is_a_lost_slot(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble *bubble = fixture_start(fixture, 0);
+	struct fixture_slot *slot = &fixture->slots[0];
+
+	assert_int_equal(kill(bubble_pid(bubble), SIGKILL), 0);
+	fixture_wait(fixture, &slot->died);
+	assert_int_equal(slot->why.code, ENOTCONN);
+	assert_int_equal(slot->why.reason, REASON_SLOT_LOST);
+	assert_non_null(strstr(slot->why.text, "signal 9"));
+}
+
+static void a_dead_bubble_takes_no_commands(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble *bubble = fixture_start(fixture, 0);
+	const char *const words[] = {"true", NULL};
+	struct bubble_exec_options options = {
+		.argv = words, .env = words + 1, .cwd = "/", .extra_fd = -1, .cgroup_fd = -1};
+	struct bubble_exec_hooks hooks = {0};
+	struct bubble_exec *exec;
+	struct error err = ERROR_NONE;
+
+	bubble_kill(bubble);
+	fixture_wait(fixture, &fixture->slots[0].died);
+	assert_int_equal(bubble_exec_start(bubble, &options, &hooks, &exec, &err), -ENOTCONN);
+	assert_int_equal(err.reason, REASON_SLOT_LOST);
+}
+
+/* Nobody lives in the process group. Orphans come to this process, which is made their reaper: see main(). */
+static void assert_group_vanishes(pid_t group)
+{
+	pid_t pid = 0;
+
+	for (int i = 0; i < 20000 && pid >= 0; i++) {
+		pid = waitpid(-group, NULL, WNOHANG);
+		if (pid == 0)
+			(void)poll(NULL, 0, 1);
+	}
+	assert_int_equal(pid, -1);
+	assert_int_equal(kill(-group, 0), -1);
+}
+
+static void a_bubble_killed_while_it_starts_leaves_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble_options options = fixture_options(fixture, 0);
+	struct fixture_slot *slot = &fixture->slots[0];
+
+	for (int turns = 0; turns < 12; turns++) {
+		pid_t runner;
+
+		fixture_spawn(fixture, 0, &options);
+		runner = slot->bubble->runner_pid;
+		for (int i = 0; i < turns && !slot->ready; i++)
+			(void)poll(NULL, 0, 1); /* every millisecond of a start has its turn */
+		bubble_kill(slot->bubble);
+		fixture_wait(fixture, &slot->died);
+		assert_int_equal(slot->why.code, ECANCELED);
+		assert_group_vanishes(runner);
+	}
+}
+
+static void init_dies_with_the_daemons_end_of_its_socket(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble *bubble = fixture_start(fixture, 0);
+	struct pollfd dead = {.fd = bubble_pidfd(bubble), .events = POLLIN};
+
+	/* the loop does not turn meanwhile, so nothing but init itself can have ended it */
+	assert_int_equal(shutdown(bubble->control_fd, SHUT_RDWR), 0);
+	assert_int_equal(poll(&dead, 1, 20000), 1);
+	fixture_wait(fixture, &fixture->slots[0].died);
+}
+
+struct pong {
+	bool came;
+	int r;
+};
+
+static void handle_pong(void *data, int r)
+{
+	struct pong *pong = data;
+
+	pong->came = true;
+	pong->r = r;
+}
+
+static int ping(struct fixture *fixture, uint64_t timeout_ms)
+{
+	struct pong pong = {0};
+
+	bubble_ping(fixture->slots[0].bubble, timeout_ms, handle_pong, &pong);
+	assert_false(pong.came);
+	fixture_wait(fixture, &pong.came);
+	return pong.r;
+}
+
+static void a_ping_tells_the_living_from_the_stopped_and_the_dead(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble *bubble = fixture_start(fixture, 0);
+
+	assert_int_equal(ping(fixture, 20000), 0);
+	assert_int_equal(kill(bubble_pid(bubble), SIGSTOP), 0);
+	assert_int_equal(ping(fixture, 50), -ETIMEDOUT);
+	assert_int_equal(kill(bubble_pid(bubble), SIGCONT), 0);
+	assert_int_equal(ping(fixture, 20000), 0);
+	bubble_kill(bubble);
+	assert_int_equal(ping(fixture, 20000), -ENOTCONN);
+	fixture_wait(fixture, &fixture->slots[0].died);
+	assert_int_equal(ping(fixture, 20000), -ENOTCONN);
+}
+
+static void many_lives_leak_no_descriptor(void **state)
+{
+	struct fixture *fixture = *state;
+	struct fixture_result result;
+	unsigned before = 0;
+
+	for (int i = 0; i < 5; i++) {
+		struct bubble *bubble = fixture_start(fixture, 0);
+
+		fixture_shell(fixture, 0, "true", &result);
+		fixture_result_fini(&result);
+		bubble_kill(bubble);
+		fixture_wait(fixture, &fixture->slots[0].died);
+		bubble_destroy(bubble);
+		fixture->slots[0] = (struct fixture_slot){0};
+		if (i == 0)
+			before = fixture_open_fds();
+	}
+	assert_int_equal(fixture_open_fds(), before);
+}
+
+/* --- Starts that fail. ------------------------------------------------------------------------------------------ */
+
+static void fail_to_start(struct fixture *fixture, const struct bubble_options *options)
+{
+	fixture_spawn(fixture, 0, options);
+	fixture_wait(fixture, &fixture->slots[0].died);
+	assert_false(fixture->slots[0].ready);
+}
+
+static void assert_why(struct fixture *fixture, int code, const char *part)
+{
+	const struct error *why = &fixture->slots[0].why;
+
+	if (why->code != code || !strstr(why->text, part))
+		fail_msg("%d (%s), not %d (… %s …)", why->code, why->text, code, part);
+}
+
+static void an_init_of_another_version_refuses_to_start(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble_options options = fixture_options(fixture, 0);
+
+	fixture->kit->setup.version++;
+	fail_to_start(fixture, &options);
+	assert_why(fixture, EPROTONOSUPPORT, "init's step 'options'");
+}
+
+static void a_failed_step_ends_the_start_with_its_name(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble_options options = fixture_options(fixture, 0);
+
+	fixture->kit->setup.uid = UINT32_MAX;
+	fail_to_start(fixture, &options);
+	assert_why(fixture, EINVAL, "init's step 'uid map'");
+	fixture->kit->setup.uid = 1000;
+	fixture->kit->setup.filter_count = 1;
+	fixture->kit->filter_size = 8;
+	fail_to_start(fixture, &options);
+	assert_why(fixture, EINVAL, "init's step 'seccomp'");
+}
+
+static void bwraps_own_complaint_is_the_reason(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble_options options = fixture_options(fixture, 0);
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/home", options.dir);
+	assert_int_equal(rmdir(path), 0);
+	fail_to_start(fixture, &options);
+	assert_why(fixture, EIO, "bwrap: Can't find source path");
+}
+
+static void a_missing_bwrap_is_said_with_the_way_out(void **state)
+{
+	struct fixture fixture;
+	struct bubble_kit *kit;
+	struct error err = ERROR_NONE;
+	char etc[128];
+
+	fixture_init(&fixture);
+	fixture.config.slot.bwrap = (char *)"no-such-bwrap";
+	(void)snprintf(etc, sizeof(etc), "%s/etc", fixture.dir);
+	assert_int_equal(bubble_kit_create(&fixture.config, etc, &kit, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "apt-get install bubblewrap"));
+	fixture_fini(&fixture);
+}
+
+/* --- With the fake. --------------------------------------------------------------------------------------------- */
+
+static const char *fake_bwrap; /* set once by main() */
+
+static void copy_fake(const char *to)
+{
+	char command[512];
+
+	(void)snprintf(command, sizeof(command), "install -m 0755 '%s' '%s'", fake_bwrap, to);
+	assert_int_equal(system(command), 0);
+}
+
+static void open_fake(struct fixture *fixture, char *act)
+{
+	char *words[] = {(char *)"--fake", act, NULL};
+	char path[96];
 
 	fixture_init(fixture);
-	fixture_open(fixture);
-	*state = fixture;
-	return 0;
+	(void)snprintf(path, sizeof(path), "%s/bwrap", fixture->dir);
+	copy_fake(path);
+	fixture->config.slot.bwrap = path;
+	fixture_open(fixture); /* keeps the path, not our copy of it */
+	fixture->config.slot.bwrap = NULL;
+	fixture->config.slot.bwrap_args.words = calloc(3, sizeof(char *));
+	memcpy(fixture->config.slot.bwrap_args.words, words, sizeof(words));
+	fixture->config.slot.bwrap_args.count = 2;
 }
 
-static int tear_down(void **state)
+static void close_fake(struct fixture *fixture)
 {
-	fixture_fini(*state);
-	free(*state);
-	return 0;
+	fixture_fini(fixture);
+	free(fixture->config.slot.bwrap_args.words);
 }
 
-static void assert_exit(const struct fixture_result *result, int status)
+static void fake_start(struct fixture *fixture, const char *act, uint64_t timeout_ms)
 {
-	assert_true(result->started);
-	assert_false(result->end.lost);
-	assert_int_equal(result->end.start_errno, 0);
-	if (!WIFEXITED(result->end.wait_status) || WEXITSTATUS(result->end.wait_status) != status)
-		fail_msg("status %#x, not exit %d: %s", (unsigned)result->end.wait_status, status,
-			result->out.data);
+	struct bubble_options options;
+
+	open_fake(fixture, (char *)act);
+	options = fixture_options(fixture, 0);
+	options.start_timeout_ms = timeout_ms;
+	fixture_spawn(fixture, 0, &options);
 }
 
-static void a_command_runs_and_its_output_and_status_come_back(void **state)
+static void the_last_line_of_standard_error_is_told(void **state)
 {
-	struct fixture *fixture = *state;
-	struct fixture_result result;
+	struct fixture fixture;
 
-	(void)fixture_start(fixture, 0);
-	fixture_shell(fixture, 0, "echo out; echo err >&2; id -u; pwd; exit 7", &result);
-	assert_exit(&result, 7);
-	assert_string_equal(result.out.data, "out\nerr\n1000\n/workspace\n");
-	assert_true(result.inside_pid > 1);
-	fixture_result_fini(&result);
+	fake_start(&fixture, "complain", 20000);
+	fixture_wait(&fixture, &fixture.slots[0].died);
+	assert_why(&fixture, EIO, "cannot start: bwrap: setting up uid map: Permission denied");
+	close_fake(&fixture);
 }
 
-static void argv_reaches_the_program_byte_for_byte(void **state)
+static void a_start_that_takes_too_long_is_ended(void **state)
 {
-	struct fixture *fixture = *state;
-	struct fixture_result result;
+	for (const char *const *act = (const char *const[]){"hang", "hang-with-a-child", NULL};
+		*act; act++) {
+		struct fixture fixture;
+		pid_t runner;
 
-	(void)fixture_start(fixture, 0);
-	fixture_run(fixture, 0,
-		(const char *const[]){"printf", "[%s]", "", "a b", "\xff\n$x", NULL}, &result);
-	assert_exit(&result, 0);
-	assert_string_equal(result.out.data, "[][a b][\xff\n$x]");
-	fixture_result_fini(&result);
+		fake_start(&fixture, *act, 100);
+		runner = fixture.slots[0].bubble->runner_pid;
+		fixture_wait(&fixture, &fixture.slots[0].died);
+		assert_why(&fixture, ETIMEDOUT, "is not ready after 100 ms");
+		assert_group_vanishes(runner);
+		close_fake(&fixture);
+	}
+}
+
+static void an_init_that_breaks_the_protocol_is_killed(void **state)
+{
+	const char *const acts[] = {"too-little", "another-version", "ready-without-hello",
+		"ready-without-root", "two-descriptors", "done-with-nothing", "nonsense", NULL};
+
+	for (const char *const *act = acts; *act; act++) {
+		struct fixture fixture;
+
+		fake_start(&fixture, *act, 20000);
+		fixture_wait(&fixture, &fixture.slots[0].died);
+		assert_why(&fixture, EPROTO, "broke the protocol");
+		close_fake(&fixture);
+	}
+}
+
+static void a_lie_about_a_command_kills_the_bubble_and_loses_the_command(void **state)
+{
+	for (const char *const *act =
+			(const char *const[]){"started-twice", "done-with-descriptor", NULL};
+		*act; act++) {
+		struct fixture fixture;
+		struct fixture_result result;
+
+		fake_start(&fixture, *act, 20000);
+		fixture_wait(&fixture, &fixture.slots[0].ready);
+		fixture_begin(&fixture, 0, (const char *const[]){"true", NULL}, &result);
+		fixture_wait(&fixture, &fixture.slots[0].died);
+		assert_why(&fixture, EPROTO, "broke the protocol");
+		assert_true(result.ended);
+		assert_true(result.end.lost);
+		fixture_result_fini(&result);
+		close_fake(&fixture);
+	}
+}
+
+static void control_bytes_in_a_steps_name_are_not_shown(void **state)
+{
+	struct fixture fixture;
+
+	fake_start(&fixture, "fail-in-colour", 20000);
+	fixture_wait(&fixture, &fixture.slots[0].died);
+	assert_why(&fixture, EACCES, "init's step 'a?[31mb'");
+	close_fake(&fixture);
+}
+
+static void what_a_silent_init_does_not_read_waits_and_is_lost_with_it(void **state)
+{
+	enum { COUNT = 40 };
+	struct fixture fixture;
+	struct fixture_result results[COUNT];
+	char *large = calloc(1, 90001);
+	unsigned before;
+
+	memset(large, 'x', 90000);
+	fake_start(&fixture, "silent", 20000);
+	fixture_wait(&fixture, &fixture.slots[0].ready);
+	before = fixture_open_fds();
+	for (int i = 0; i < COUNT; i++)
+		fixture_begin(&fixture, 0, (const char *const[]){"true", large, NULL}, &results[i]);
+	bubble_kill(fixture.slots[0].bubble);
+	fixture_wait(&fixture, &fixture.slots[0].died);
+	for (int i = 0; i < COUNT; i++) {
+		assert_true(results[i].end.lost);
+		fixture_result_fini(&results[i]);
+	}
+	assert_true(fixture_open_fds() <= before);
+	free(large);
+	close_fake(&fixture);
 }
 
 int main(int argc, char **argv)
 {
+#define REAL(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			a_command_runs_and_its_output_and_status_come_back, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			argv_reaches_the_program_byte_for_byte, set_up, tear_down),
+		REAL(a_ready_bubble_has_a_pid_a_pidfd_and_a_root),
+		REAL(its_directories_are_the_slots_own),
+		REAL(a_killed_bubble_says_so_when_nothing_of_it_lives),
+		REAL(an_init_killed_from_outside_is_a_lost_slot),
+		REAL(a_dead_bubble_takes_no_commands),
+		REAL(a_bubble_killed_while_it_starts_leaves_nothing),
+		REAL(init_dies_with_the_daemons_end_of_its_socket),
+		REAL(a_ping_tells_the_living_from_the_stopped_and_the_dead),
+		REAL(many_lives_leak_no_descriptor),
+		REAL(an_init_of_another_version_refuses_to_start),
+		REAL(a_failed_step_ends_the_start_with_its_name),
+		REAL(bwraps_own_complaint_is_the_reason),
+		cmocka_unit_test(a_missing_bwrap_is_said_with_the_way_out),
+		cmocka_unit_test(the_last_line_of_standard_error_is_told),
+		cmocka_unit_test(a_start_that_takes_too_long_is_ended),
+		cmocka_unit_test(an_init_that_breaks_the_protocol_is_killed),
+		cmocka_unit_test(a_lie_about_a_command_kills_the_bubble_and_loses_the_command),
+		cmocka_unit_test(control_bytes_in_a_steps_name_are_not_shown),
+		cmocka_unit_test(what_a_silent_init_does_not_read_waits_and_is_lost_with_it),
 	};
-	bool as_user = argc > 1 && strcmp(argv[1], "--user") == 0;
-	const char *obstacle;
+#undef REAL
 
-	if (as_user && geteuid() != 0) {
-		printf("1..0 # SKIP already an ordinary user: the other run is this one\n");
-		return 0;
-	}
-	if (as_user)
-		fixture_drop_root();
-	obstacle = fixture_obstacle();
-	if (obstacle) {
-		printf("1..0 # SKIP %s\n", obstacle);
-		return 0;
-	}
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	fake_bwrap = getenv("FAKE_BWRAP");
+	if (!fake_bwrap || !fixture_begin_tests(argc, argv))
+		return fake_bwrap ? 0 : 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "pool/pool-private.h"
+
+/* Somebody who wants a slot. It is in the queue until its outcome is known, then among the finished
+ * until it is told. */
+struct request {
+	struct operation op; /* first */
+	struct waiter waiter;
+	struct request *next; /* pool::finished */
+	struct pool *pool;
+	bool queued, impatient;
+	struct loop_timer *timer;
+	slot_lent_fn *done;
+	void *data;
+	struct slot *slot;
+	struct error err;
+	char holder[];
+};
+
+static struct request *request_of(struct waiter *waiter)
+{
+	return (struct request *)((char *)waiter - offsetof(struct request, waiter));
+}
+
+/* Out of the queue; done() runs at the next turn. */
+static void finish(struct request *request)
+{
+	struct pool *pool = request->pool;
+
+	if (request->queued)
+		queue_remove(&pool->queue, &request->waiter);
+	if (request->queued && request->impatient)
+		pool->impatient_count--;
+	request->queued = false;
+	request->next = NULL;
+	*pool->finished_last = request;
+	pool->finished_last = &request->next;
+	pool_wake(pool);
+}
+
+static void request_free(struct request *request)
+{
+	loop_timer_stop(request->timer);
+	free(request);
+}
+
+static void cancel(struct operation *op)
+{
+	struct request *request = (struct request *)op;
+
+	if (!request->queued) /* it has its outcome */
+		return;
+	(void)error_set(&request->err, ECANCELED, "whoever asked for a slot has gone");
+	finish(request);
+}
+
+static void handle_timeout(void *data)
+{
+	struct request *request = data;
+
+	if (!request->queued)
+		return;
+	(void)error_reason(&request->err, ETIMEDOUT, REASON_POOL_EXHAUSTED,
+		"all %u slots stayed in use for the time allowed (acquire_timeout)",
+		request->pool->slot_count);
+	finish(request);
+}
+
+static void enqueue(struct request *request, uint64_t wait_ms)
+{
+	struct pool *pool = request->pool;
+
+	request->impatient = wait_ms == 0;
+	if (!request->impatient && loop_timer_start(pool->loop, wait_ms, handle_timeout, request,
+					   &request->timer, &request->err) < 0) {
+		finish(request);
+		return;
+	}
+	queue_push(&pool->queue, &request->waiter);
+	request->queued = true;
+	pool->impatient_count += request->impatient;
+	pool_wake(pool);
+}
+
+struct operation *pool_lend(
+	struct pool *pool, const char *holder, uint64_t wait_ms, slot_lent_fn *done, void *data)
+{
+	size_t size = strlen(holder) + 1;
+	struct request *request = calloc(1, sizeof(*request) + size);
+
+	if (!request)
+		return NULL;
+	memcpy(request->holder, holder, size);
+	request->op.cancel = cancel;
+	request->waiter.holder = request->holder;
+	request->pool = pool;
+	request->done = done;
+	request->data = data;
+	enqueue(request, wait_ms);
+	return &request->op;
+}
+
+/* Its former slot is still being reset: it waits for that, unless it does not want to wait at all.
+ */
+static bool is_blocked(void *data, const struct waiter *waiter)
+{
+	struct pool *pool = data;
+
+	if (request_of((struct waiter *)waiter)->impatient)
+		return false;
+	for (unsigned i = 0; i < pool->slot_count; i++)
+		if (pool->slots[i]->former && !strcmp(pool->slots[i]->former, waiter->holder))
+			return true;
+	return false;
+}
+
+static struct slot *ready_slot(const struct pool *pool)
+{
+	for (unsigned i = 0; i < pool->slot_count; i++)
+		if (pool->slots[i]->state == SLOT_READY && pool->slots[i]->booted)
+			return pool->slots[i];
+	return NULL;
+}
+
+static void lend(struct slot *slot, struct request *request)
+{
+	char *holder = strdup(request->holder);
+
+	if (!holder) {
+		(void)error_set(&request->err, ENOMEM, "no memory for a loan");
+		finish(request);
+		return;
+	}
+	free(slot->holder);
+	slot->holder = holder;
+	slot->last_exec_id = 0;
+	slot->end_reason = REASON_NONE;
+	request->slot = slot;
+	(void)slot_step(slot, SLOT_LEND, REASON_NONE);
+	finish(request);
+}
+
+static void serve_ready_slots(struct pool *pool)
+{
+	struct slot *slot;
+
+	while (pool->queue.first && (slot = ready_slot(pool))) {
+		struct waiter *waiter = queue_first(&pool->queue, is_blocked, pool);
+
+		if (!waiter)
+			return;
+		lend(slot, request_of(waiter));
+	}
+}
+
+static void refuse_all(struct pool *pool)
+{
+	while (pool->queue.first) {
+		struct request *request = request_of(pool->queue.first);
+
+		if (pool->stopping)
+			(void)error_reason(
+				&request->err, EBUSY, REASON_STOPPING, "the pool is stopping");
+		else
+			(void)error_reason(&request->err, EBUSY, REASON_DRAINING,
+				"the pool is draining and takes no new leases (control: undrain)");
+		finish(request);
+	}
+}
+
+static void refuse_impatient(struct pool *pool)
+{
+	struct waiter *next;
+
+	for (struct waiter *waiter = pool->queue.first; waiter && pool->impatient_count > 0;
+		waiter = next) {
+		struct request *request = request_of(waiter);
+
+		next = waiter->next;
+		if (!request->impatient)
+			continue;
+		(void)error_reason(&request->err, EAGAIN, REASON_POOL_EXHAUSTED,
+			"none of %u slots is free now", pool->slot_count);
+		finish(request);
+	}
+}
+
+static void tell_finished(struct pool *pool)
+{
+	while (pool->finished) {
+		struct request *request = pool->finished;
+		struct request told = *request;
+
+		pool->finished = request->next;
+		if (!pool->finished)
+			pool->finished_last = &pool->finished;
+		request_free(request);
+		told.done(told.data, told.slot ? 0 : -told.err.code, told.slot,
+			told.slot ? NULL : &told.err);
+	}
+}
+
+void lending_serve(struct pool *pool)
+{
+	if (pool->stopping || pool->draining)
+		refuse_all(pool);
+	serve_ready_slots(pool);
+	if (pool->impatient_count > 0)
+		refuse_impatient(pool);
+	tell_finished(pool);
+}
+
+void lending_destroy(struct pool *pool)
+{
+	while (pool->queue.first) {
+		struct request *request = request_of(pool->queue.first);
+
+		queue_remove(&pool->queue, &request->waiter);
+		request_free(request);
+	}
+	while (pool->finished) {
+		struct request *request = pool->finished;
+
+		pool->finished = request->next;
+		request_free(request);
+	}
+}
+
+void pool_return(struct pool *pool, struct slot *slot, enum reason reason)
+{
+	if (slot->state != SLOT_LEASED &&
+		slot->state != SLOT_LOST) /* stopping, or given back already */
+		return;
+	free(slot->former);
+	slot->former = take_ptr(&slot->holder);
+	slot->failures = 0;
+	slot_begin_release(slot, reason);
+}
+
+void pool_drain(struct pool *pool, bool drain)
+{
+	pool->draining = drain;
+	pool_wake(pool);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * pool-private.h: what the files of the pool share. Who does what:
+ *
+ *	pool.c        the pool as a whole: create, start, stop, views
+ *	lending.c     the queue, lending and giving back
+ *	slot-cycle.c  one slot's way through its states; the only writer of slot::state
+ *	slot-run.c    commands in a lent slot
+ *	supervisor.c  signs of life, and when a slot that broke is tried again
+ *	leftovers.c   what an earlier daemon left
+ *
+ * Threads: loop.
+ */
+#ifndef POOL_POOL_PRIVATE_H
+#define POOL_POOL_PRIVATE_H
+
+#include "base/error.h"
+#include "base/loop.h"
+#include "base/operation.h"
+#include "pool/pool.h"
+#include "pool/queue.h"
+
+struct bubble;
+struct bubble_kit;
+struct cgroups;
+struct run;
+struct slot_cgroup;
+struct trash;
+
+enum {
+	RANDOM_WORD = 33, /* 16 random bytes in hex */
+	SLOT_START_TIMEOUT_MS = 30000,
+	STOP_CGROUPS_MS = 5000, /* a stop waits so long for the cgroups to be empty */
+	LEFTOVER_KILL_MS = 5000,
+	LATE_RUNS_MAX = 256, /* ended commands of a slot whose output pipes background processes
+				still hold */
+};
+
+struct stop_waiter {
+	struct stop_waiter *next;
+	pool_done_fn *done;
+	void *data;
+};
+
+struct pool {
+	struct loop *loop;
+	const struct config *config;
+	struct journal *journal;
+	struct events *events;
+	struct pool_hooks hooks;
+	struct bubble_kit *kit;
+	struct cgroups *cgroups;    /* NULL: none */
+	struct error cgroups_error; /* why */
+	struct trash *trash;
+	char *slots_dir, *trash_dir; /* absolute */
+	int slots_fd;                /* locked */
+	char run_id[RANDOM_WORD];
+	struct slot **slots;
+	unsigned slot_count;
+	struct loop_timer *turn; /* at the next turn of the loop: see pool_wake() */
+
+	struct queue queue;       /* of struct request */
+	unsigned impatient_count; /* of those in the queue that do not wait */
+	struct request *finished, **finished_last;
+	struct run *failed_runs, **failed_runs_last;
+	bool draining;
+
+	struct slot *start_first, **start_last; /* slots whose turn to start has not come */
+	unsigned starting_count, starting_max;
+	struct prepare *preparing; /* work under way; see slot-cycle.c */
+	struct work_gate *gate;
+	pool_done_fn *started;
+	void *started_data;
+	struct loop_timer *start_timer;
+	unsigned start_failures;  /* slots whose first start failed */
+	struct error start_error; /* of the first of them */
+
+	bool stopping, clearing_trash, stop_over;
+	struct stop_waiter *stop_waiters;
+	struct loop_timer *stop_timer;
+	struct error stop_error;
+
+	struct loop_timer *ping_timer;
+	unsigned ping_turn;
+};
+
+struct slot {
+	struct pool *pool;
+	unsigned number;
+	char name[16]; /* "0003" */
+	uint32_t generation;
+	enum slot_state state;
+	double since;
+	char *dir;
+	uid_t uid;
+	gid_t gid;
+	char token[RANDOM_WORD];
+
+	struct bubble *bubble;      /* NULL: none, or not yet */
+	struct slot_cgroup *cgroup; /* lives as long as the bubble */
+	bool booted;                /* the bubble is READY and not known to be dead */
+	bool in_turn;               /* counted in pool::starting_count */
+	bool preparing;             /* its directories are being made */
+	bool waits_for_turn;
+	bool tried; /* its first start has succeeded or failed */
+	struct slot *next_start;
+
+	char *holder;           /* NULL: not lent */
+	char *former;           /* whose it was, until it is READY again */
+	enum reason end_reason; /* told to commands that are cut off */
+	struct run *runs, *runs_last;
+	unsigned late_runs;
+	uint32_t last_exec_id;
+
+	struct error last_error;
+	bool ping_pending;
+	uint64_t last_pong_ms, ready_ms;
+	struct error kill_why; /* code != 0: we killed it for this */
+	unsigned failures;     /* in a row */
+	struct loop_timer *retry;
+};
+
+/* pool.c */
+void pool_wake(struct pool *pool); /* at the next turn of the loop: serves the queue, tells who
+				      waits for start or stop */
+void random_word(char word[RANDOM_WORD]);
+
+/* lending.c */
+void lending_serve(struct pool *pool);
+void lending_destroy(struct pool *pool);
+
+/* slot-cycle.c */
+int slot_cycle_init(struct pool *pool, struct error *err);
+void slot_cycle_fini(struct pool *pool);
+/* Moves the slot by the table, tells events, journal and hooks. False, and nothing else, when there
+ * is no such move. */
+bool slot_step(struct slot *slot, enum slot_event event, enum reason reason);
+/* The slot starts when its turn comes: from EMPTY, FAILED, DEAD or RESETTING. */
+void slot_want_start(struct slot *slot);
+/* Kills it; its commands are cut off with this reason. */
+void slot_begin_release(struct slot *slot, enum reason reason);
+/* Kills what lives, clears what is dead; ends in EMPTY. */
+void slot_begin_stop(struct slot *slot);
+
+/* slot-run.c */
+void runs_serve(struct pool *pool);
+/* The slot is dead: ends what runs, forgets what lingers. */
+void runs_abandon(struct slot *slot, enum reason reason);
+void runs_destroy(struct pool *pool);
+
+/* supervisor.c */
+int supervisor_start(struct pool *pool, struct error *err);
+void supervisor_stop(struct pool *pool);
+/* Tries a slot that broke again, later. */
+void supervisor_retry(struct slot *slot);
+/* Milliseconds before the n-th try (from 1); random is any number. Pure. */
+uint64_t supervisor_backoff_ms(unsigned failures, uint32_t random);
+
+/* leftovers.c */
+int leftovers_clear(struct pool *pool, struct error *err);
+
+#endif

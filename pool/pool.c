@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "pool/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "config/settings.h"
+#include "pool/bubble.h"
+#include "pool/cgroup.h"
+#include "pool/pool-private.h"
+#include "pool/state-dir.h"
+#include "pool/trash.h"
+
+enum { HOST_IDS_PER_SLOT = 65536 };
+
+void random_word(char word[RANDOM_WORD])
+{
+	unsigned char bytes[(RANDOM_WORD - 1) / 2] = {0};
+
+	(void)getrandom(bytes, sizeof(bytes), 0);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		(void)snprintf(word + 2 * i, 3, "%02x", bytes[i]);
+}
+
+void pool_wake(struct pool *pool)
+{
+	loop_timer_restart(pool->turn, 0);
+}
+
+/* --- Start. --- */
+
+static void tell_started(struct pool *pool, int r, const struct error *err)
+{
+	pool_done_fn *started = pool->started;
+
+	pool->started = NULL;
+	loop_timer_stop(take_ptr(&pool->start_timer));
+	started(pool->started_data, r, err);
+}
+
+static void check_started(struct pool *pool)
+{
+	struct error err = pool->start_error;
+	int r;
+
+	if (!pool->started)
+		return;
+	for (unsigned i = 0; i < pool->slot_count; i++)
+		if (!pool->slots[i]->tried)
+			return;
+	if (pool->start_failures == 0) {
+		tell_started(pool, 0, NULL);
+		return;
+	}
+	r = error_wrap(
+		&err, "%u of %u slots did not start", pool->start_failures, pool->slot_count);
+	tell_started(pool, r, &err);
+}
+
+static void handle_start_timeout(void *data)
+{
+	struct pool *pool = data;
+	struct error err;
+	unsigned ready = 0;
+	int r;
+
+	for (unsigned i = 0; i < pool->slot_count; i++)
+		ready += pool->slots[i]->booted;
+	r = error_set(&err, ETIMEDOUT,
+		"%u of %u slots are ready after the time allowed (wait_ready_timeout)", ready,
+		pool->slot_count);
+	tell_started(pool, r, &err);
+}
+
+void pool_start(struct pool *pool, pool_done_fn *started, void *data)
+{
+	pool->started = started;
+	pool->started_data = data;
+	(void)loop_timer_start(pool->loop, pool->config->pool.wait_ready_timeout_ms,
+		handle_start_timeout, pool, &pool->start_timer, NULL);
+	for (unsigned i = 0; i < pool->slot_count; i++)
+		slot_want_start(pool->slots[i]);
+	pool_wake(pool);
+}
+
+/* --- Stop. --- */
+
+static void tell_stopped(struct pool *pool)
+{
+	int r = -pool->stop_error.code;
+
+	pool->stop_over = true;
+	loop_timer_stop(take_ptr(&pool->stop_timer));
+	while (pool->stop_waiters) {
+		struct stop_waiter waiter = *pool->stop_waiters;
+
+		free(pool->stop_waiters);
+		pool->stop_waiters = waiter.next;
+		waiter.done(waiter.data, r, r < 0 ? &pool->stop_error : NULL);
+	}
+}
+
+static void handle_trash_empty(void *data, int r, const struct error *err)
+{
+	struct pool *pool = data;
+
+	if (r < 0)
+		pool->stop_error = *err;
+	(void)rmdir(pool->trash_dir);
+	(void)rmdir(pool->slots_dir); /* stays where archives are */
+	tell_stopped(pool);
+}
+
+static void clear_trash(struct pool *pool)
+{
+	if (pool->clearing_trash)
+		return;
+	pool->clearing_trash = true;
+	trash_wake(pool->trash);
+	trash_on_empty(pool->trash, handle_trash_empty, pool);
+}
+
+/* The cgroups did not go in time; the next start will try again. */
+static void handle_stop_timeout(void *data)
+{
+	struct pool *pool = data;
+
+	(void)error_reason(&pool->stop_error, EBUSY, REASON_KILL_INCOMPLETE,
+		"%u cgroups below '%s' are still populated", cgroups_leaving(pool->cgroups),
+		cgroups_path(pool->cgroups));
+	clear_trash(pool);
+}
+
+static void check_stopped(struct pool *pool)
+{
+	if (!pool->stopping || pool->clearing_trash)
+		return;
+	for (unsigned i = 0; i < pool->slot_count; i++)
+		if (pool->slots[i]->state != SLOT_EMPTY)
+			return;
+	if (pool->cgroups && cgroups_leaving(pool->cgroups) > 0) {
+		if (!pool->stop_timer)
+			(void)loop_timer_start(pool->loop, STOP_CGROUPS_MS, handle_stop_timeout,
+				pool, &pool->stop_timer, NULL);
+		return;
+	}
+	clear_trash(pool);
+}
+
+static void handle_cgroups_gone(void *data)
+{
+	pool_wake(data);
+}
+
+void pool_stop(struct pool *pool, pool_done_fn *stopped, void *data)
+{
+	struct stop_waiter *waiter = calloc(1, sizeof(*waiter));
+
+	if (waiter) {
+		*waiter = (struct stop_waiter){
+			.next = pool->stop_waiters, .done = stopped, .data = data};
+		pool->stop_waiters = waiter;
+	}
+	pool_wake(pool);
+	if (pool->stopping)
+		return;
+	pool->stopping = true;
+	pool->start_first = NULL;
+	pool->start_last = &pool->start_first;
+	supervisor_stop(pool);
+	for (unsigned i = 0; i < pool->slot_count; i++)
+		slot_begin_stop(pool->slots[i]);
+}
+
+static void handle_turn(void *data)
+{
+	struct pool *pool = data;
+
+	lending_serve(pool);
+	runs_serve(pool);
+	check_started(pool);
+	if (pool->stop_over && pool->stop_waiters)
+		tell_stopped(pool);
+	else
+		check_stopped(pool);
+}
+
+/* --- Create and destroy. --- */
+
+static void slot_free(struct slot *slot)
+{
+	if (!slot)
+		return;
+	loop_timer_stop(slot->retry);
+	bubble_destroy(slot->bubble);
+	slot_cgroup_discard(slot->pool->cgroups, slot->cgroup);
+	free(slot->dir);
+	free(slot->holder);
+	free(slot->former);
+	free(slot);
+}
+
+void pool_destroy(struct pool *pool)
+{
+	struct stop_waiter *next;
+
+	if (!pool)
+		return;
+	supervisor_stop(pool);
+	slot_cycle_fini(pool);
+	runs_destroy(pool);
+	for (unsigned i = 0; pool->slots && i < pool->slot_count; i++)
+		slot_free(pool->slots[i]);
+	free(pool->slots);
+	lending_destroy(pool);
+	for (struct stop_waiter *waiter = pool->stop_waiters; waiter; waiter = next) {
+		next = waiter->next;
+		free(waiter);
+	}
+	loop_timer_stop(pool->turn);
+	loop_timer_stop(pool->start_timer);
+	loop_timer_stop(pool->stop_timer);
+	cgroups_close(pool->cgroups);
+	trash_destroy(pool->trash);
+	bubble_kit_destroy(pool->kit);
+	closep(&pool->slots_fd);
+	free(pool->slots_dir);
+	free(pool->trash_dir);
+	free(pool);
+}
+
+static int slot_create(struct pool *pool, unsigned number, struct error *err)
+{
+	struct slot *slot = calloc(1, sizeof(*slot));
+
+	if (!slot)
+		return error_set(err, ENOMEM, "no memory for slot %u", number);
+	pool->slots[number] = slot;
+	slot->pool = pool;
+	slot->number = number;
+	slot->uid = geteuid();
+	slot->gid = getegid();
+	if (geteuid() == 0)
+		slot->uid = slot->gid = pool->config->slot.uid_base + number * HOST_IDS_PER_SLOT;
+	(void)snprintf(slot->name, sizeof(slot->name), "%04u", number);
+	if (asprintf(&slot->dir, "%s/%s", pool->slots_dir, slot->name) < 0) {
+		slot->dir = NULL;
+		return error_set(err, ENOMEM, "no memory for slot %u", number);
+	}
+	return 0;
+}
+
+static int create_slots(struct pool *pool, struct error *err)
+{
+	const struct config *config = pool->config;
+	unsigned count = config->pool.slots;
+	int r = 0;
+
+	if (count == 0)
+		return error_set(err, EINVAL, "pool.slots is 0: there is nothing to lend");
+	if ((uint64_t)config->slot.uid_base + (uint64_t)count * HOST_IDS_PER_SLOT > UINT32_MAX)
+		return error_set(err, EINVAL,
+			"slot.uid_base %u leaves no room for %u slots of %d uids each",
+			config->slot.uid_base, count, HOST_IDS_PER_SLOT);
+	pool->slots = calloc(count, sizeof(struct slot *));
+	if (!pool->slots)
+		return error_set(err, ENOMEM, "no memory for %u slots", count);
+	pool->slot_count = count;
+	for (unsigned i = 0; r == 0 && i < count; i++)
+		r = slot_create(pool, i, err);
+	return r;
+}
+
+static char *absolute(const char *dir, const char *name)
+{
+	CLEANUP(freep) char *real = realpath(dir, NULL);
+	char *path = NULL;
+
+	return real && asprintf(&path, "%s/%s", real, name) >= 0 ? path : NULL;
+}
+
+/* One pool a slot directory: another daemon with a state directory of its own may be told to use
+ * the same. */
+static int open_places(struct pool *pool, struct error *err)
+{
+	int r = make_directories(pool->config->pool.slot_dir, err);
+
+	if (r < 0)
+		return r;
+	pool->slots_dir = absolute(pool->config->pool.slot_dir, "slots");
+	pool->trash_dir = absolute(pool->config->pool.slot_dir, "trash");
+	if (!pool->slots_dir || !pool->trash_dir)
+		return error_errno(
+			err, errno, "cannot use slot_dir '%s'", pool->config->pool.slot_dir);
+	r = make_directories(pool->slots_dir, err);
+	if (r < 0)
+		return r;
+	pool->slots_fd = open(pool->slots_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (pool->slots_fd < 0)
+		return error_errno(err, errno, "cannot open '%s'", pool->slots_dir);
+	if (flock(pool->slots_fd, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, EBUSY,
+			"'%s' is in use by another daemon; choose another slot_dir",
+			pool->slots_dir);
+	return trash_create(pool->loop, pool->trash_dir, &pool->trash, err);
+}
+
+static int open_kit(struct pool *pool, struct error *err)
+{
+	CLEANUP(freep) char *etc_path = absolute(pool->config->dressage.state_dir, "etc");
+
+	if (!etc_path)
+		return error_errno(
+			err, errno, "cannot use state_dir '%s'", pool->config->dressage.state_dir);
+	return bubble_kit_create(pool->config, etc_path, &pool->kit, err);
+}
+
+static void open_cgroups(struct pool *pool)
+{
+	if (cgroups_open(pool->loop, pool->config->dressage.state_dir, &pool->cgroups,
+		    &pool->cgroups_error) < 0) {
+		log_warn("no cgroups: %s; a timed-out command is killed by process group",
+			pool->cgroups_error.text);
+		return;
+	}
+	cgroups_on_gone(pool->cgroups, handle_cgroups_gone, pool);
+}
+
+static int pool_fill(struct pool *pool, struct error *err)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int r = loop_timer_start(pool->loop, 0, handle_turn, pool, &pool->turn, err);
+
+	pool->starting_max = cpus > 0 ? 2 * (unsigned)cpus : 2;
+	random_word(pool->run_id);
+	if (r == 0)
+		r = slot_cycle_init(pool, err);
+	if (r == 0)
+		r = open_places(pool, err);
+	if (r == 0)
+		r = create_slots(pool, err);
+	if (r < 0)
+		return r;
+	open_cgroups(pool);
+	r = leftovers_clear(pool, err);
+	if (r == 0)
+		r = open_kit(pool, err);
+	if (r == 0)
+		r = supervisor_start(pool, err);
+	return r;
+}
+
+int pool_create(struct loop *loop, const struct config *config, struct journal *journal,
+	struct events *events, const struct pool_hooks *hooks, struct pool **ret_pool,
+	struct error *err)
+{
+	struct pool *pool = calloc(1, sizeof(*pool));
+	int r;
+
+	if (!pool)
+		return error_set(err, ENOMEM, "no memory for the pool");
+	pool->loop = loop;
+	pool->config = config;
+	pool->journal = journal;
+	pool->events = events;
+	pool->hooks = *hooks;
+	pool->slots_fd = -1;
+	pool->finished_last = &pool->finished;
+	pool->failed_runs_last = &pool->failed_runs;
+	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN},
+		NULL); /* a command need not read its input */
+	r = pool_fill(pool, err);
+	if (r < 0) {
+		pool_destroy(pool);
+		return r;
+	}
+	*ret_pool = pool;
+	return 0;
+}
+
+/* --- Views. --- */
+
+struct slot_view slot_view(const struct slot *slot)
+{
+	return (struct slot_view){
+		.number = slot->number,
+		.generation = slot->generation,
+		.state = slot->state,
+		.pid = slot->booted ? bubble_pid(slot->bubble) : 0,
+		.holder = slot->holder ? slot->holder : "",
+		.last_error = slot->last_error.text,
+		.since = slot->since,
+		.last_pong_ms = slot->last_pong_ms,
+	};
+}
+
+unsigned pool_slot_count(const struct pool *pool)
+{
+	return pool->slot_count;
+}
+
+struct slot *pool_slot(const struct pool *pool, unsigned number)
+{
+	return number < pool->slot_count ? pool->slots[number] : NULL;
+}
+
+unsigned pool_queue_length(const struct pool *pool)
+{
+	return pool->queue.count;
+}
+
+bool pool_is_draining(const struct pool *pool)
+{
+	return pool->draining;
+}
+
+const char *pool_cgroups(const struct pool *pool)
+{
+	return pool->cgroups ? cgroups_path(pool->cgroups) : "";
+}
+
+const char *pool_cgroups_error(const struct pool *pool)
+{
+	return pool->cgroups ? "" : pool->cgroups_error.text;
+}
+
+int slot_root_fd(const struct slot *slot)
+{
+	return slot->booted ? bubble_root_fd(slot->bubble) : -1;
+}
+
+int slot_pidfd(const struct slot *slot)
+{
+	return slot->booted ? bubble_pidfd(slot->bubble) : -1;
+}
+
+uid_t slot_host_uid(const struct slot *slot)
+{
+	return slot->uid;
+}
+
+gid_t slot_host_gid(const struct slot *slot)
+{
+	return slot->gid;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "config/settings.h"
+#include "pool/bubble.h"
+#include "pool/cgroup.h"
+#include "pool/environment.h"
+#include "pool/exec.h"
+#include "pool/pool-private.h"
+
+/* A command of a slot, from slot_run() until nobody holds its pipes any more. */
+struct run {
+	struct operation op; /* first */
+	struct run *prev, *next;
+	struct slot *slot;
+	struct exec *exec;
+	struct command_cgroup *cgroup;
+	command_ended_fn *ended; /* NULL: it has run */
+	void *data;
+	uint32_t id;
+	struct error err; /* of one that did not start */
+};
+
+static void append(struct slot *slot, struct run *run)
+{
+	run->prev = slot->runs_last;
+	if (slot->runs_last)
+		slot->runs_last->next = run;
+	else
+		slot->runs = run;
+	slot->runs_last = run;
+}
+
+static void unlink_run(struct slot *slot, struct run *run)
+{
+	if (run->prev)
+		run->prev->next = run->next;
+	else
+		slot->runs = run->next;
+	if (run->next)
+		run->next->prev = run->prev;
+	else
+		slot->runs_last = run->prev;
+}
+
+static void run_free(struct run *run)
+{
+	if (!run->ended)
+		run->slot->late_runs--;
+	unlink_run(run->slot, run);
+	command_cgroup_give(run->cgroup);
+	free(run);
+}
+
+/* A lease could start servers without end, and each holds two descriptors of ours: the oldest lose
+ * their readers. */
+static void bound_late_runs(struct slot *slot)
+{
+	struct run *next;
+
+	for (struct run *run = slot->runs; run && slot->late_runs > LATE_RUNS_MAX; run = next) {
+		next = run->next;
+		if (run->ended || !run->exec)
+			continue;
+		exec_abandon(take_ptr(&run->exec), REASON_NONE);
+		run_free(run);
+	}
+}
+
+static void handle_ended(void *data, struct command_result *result)
+{
+	struct run *run = data;
+	command_ended_fn *ended = run->ended;
+
+	run->ended = NULL;
+	if (++run->slot->late_runs > LATE_RUNS_MAX)
+		pool_wake(run->slot->pool);
+	result->exec_id = run->id;
+	ended(run->data, 0, result, NULL);
+}
+
+static void handle_gone(void *data)
+{
+	run_free(data);
+}
+
+static void cancel(struct operation *op)
+{
+	struct run *run = (struct run *)op;
+
+	if (run->exec)
+		exec_cancel(run->exec);
+}
+
+static int build_environment(
+	struct slot *slot, const struct command *command, char ***ret_env, struct error *err)
+{
+	const struct config *config = slot->pool->config;
+	struct environment_options options = {
+		.inherited = (const char *const *)environ,
+		.pass = &config->slot.env_pass,
+		.extra = (const char *const *)command->env,
+		.slot = slot->number,
+		.generation = slot->generation,
+		.port = config->pool.base_port + slot->number,
+		.slot_dir = slot->dir,
+		.bind_host = config->pool.bind_host,
+		.slot_token = slot->token,
+		.run_id = slot->pool->run_id,
+	};
+
+	return environment_build(&options, ret_env, err);
+}
+
+static int start(struct run *run, const struct command *command, struct error *err)
+{
+	static const struct exec_hooks hooks = {.ended = handle_ended, .gone = handle_gone};
+	struct exec_hooks with_data = hooks;
+	struct slot *slot = run->slot;
+	struct exec_options options = {
+		.loop = slot->pool->loop,
+		.bubble = slot->bubble,
+		.command = command,
+		.shell = &slot->pool->config->exec.shell,
+		.uid = slot->uid,
+		.gid = slot->gid,
+		.kill_grace_ms = slot->pool->config->exec.kill_grace_ms,
+	};
+	char **env;
+	int r;
+
+	with_data.data = run;
+	r = build_environment(slot, command, &env, err);
+	if (r < 0)
+		return r;
+	if (slot->cgroup)
+		r = command_cgroup_take(slot->cgroup, &run->cgroup, err);
+	options.env = (const char *const *)env;
+	options.cgroup = run->cgroup;
+	if (r == 0)
+		r = exec_start(&options, &with_data, &run->exec, err);
+	environment_free(env);
+	if (r < 0)
+		command_cgroup_give(take_ptr(&run->cgroup));
+	return r;
+}
+
+static void fail_later(struct pool *pool, struct run *run)
+{
+	run->next = NULL;
+	*pool->failed_runs_last = run;
+	pool->failed_runs_last = &run->next;
+	pool_wake(pool);
+}
+
+struct operation *slot_run(
+	struct slot *slot, const struct command *command, command_ended_fn *ended, void *data)
+{
+	struct run *run = calloc(1, sizeof(*run));
+	int r;
+
+	if (!run)
+		return NULL;
+	run->op.cancel = cancel;
+	run->slot = slot;
+	run->ended = ended;
+	run->data = data;
+	if (slot->state != SLOT_LEASED || !slot->booted)
+		r = error_reason(&run->err, ENOTCONN, REASON_SLOT_LOST, "slot %s is not running",
+			slot->name);
+	else
+		r = start(run, command, &run->err);
+	if (r < 0) {
+		fail_later(slot->pool, run);
+		return &run->op;
+	}
+	run->id = ++slot->last_exec_id;
+	append(slot, run);
+	return &run->op;
+}
+
+void runs_serve(struct pool *pool)
+{
+	for (unsigned i = 0; i < pool->slot_count; i++)
+		bound_late_runs(pool->slots[i]);
+	while (pool->failed_runs) {
+		struct run *run = pool->failed_runs;
+
+		pool->failed_runs = run->next;
+		if (!pool->failed_runs)
+			pool->failed_runs_last = &pool->failed_runs;
+		run->ended(run->data, -run->err.code, NULL, &run->err);
+		free(run);
+	}
+}
+
+void runs_abandon(struct slot *slot, enum reason reason)
+{
+	while (slot->runs) {
+		struct run *run = slot->runs;
+
+		exec_abandon(take_ptr(&run->exec), reason);
+		run_free(run);
+	}
+}
+
+void runs_destroy(struct pool *pool)
+{
+	for (unsigned i = 0; pool->slots && i < pool->slot_count; i++) {
+		struct slot *slot = pool->slots[i];
+
+		while (slot && slot->runs) {
+			exec_destroy(slot->runs->exec);
+			run_free(slot->runs);
+		}
+	}
+	while (pool->failed_runs) {
+		struct run *run = pool->failed_runs;
+
+		pool->failed_runs = run->next;
+		free(run);
+	}
+}

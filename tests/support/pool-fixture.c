@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "tests/support/pool-fixture.h"
+
+#include <dirent.h>
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/loop.h"
+#include "base/operation.h"
+#include "pool/events.h"
+#include "pool/journal.h"
+
+enum { DEADLINE_MS = 30000, OVERRIDES_MAX = 16 };
+
+static void load_config(struct pool_fixture *f, unsigned slots, const char *const *more)
+{
+	char state_dir[96], count[32];
+	const char *overrides[OVERRIDES_MAX] = {state_dir, count, "pool.wait_ready_timeout=30s"};
+	const char *const environment[] = {"PATH=/usr/bin:/bin", "HOME=/nonexistent", NULL};
+	const struct config_sources sources = {
+		.file = "", .overrides = overrides, .environ = environment};
+	struct error err = ERROR_NONE;
+	unsigned at = 3;
+
+	(void)snprintf(state_dir, sizeof(state_dir), "dressage.state_dir=%s", f->dir);
+	(void)snprintf(count, sizeof(count), "pool.slots=%u", slots);
+	for (; more && *more; more++)
+		overrides[at++] = *more;
+	if (config_load(&sources, &f->config, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+void pool_fixture_init(struct pool_fixture *f, unsigned slots, const char *const *overrides)
+{
+	*f = (struct pool_fixture){0};
+	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/dressage-pool-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	load_config(f, slots, overrides);
+	assert_int_equal(loop_create(&f->loop, NULL), 0);
+	assert_int_equal(events_create(1000, &f->events, NULL), 0);
+}
+
+static void note_lost(void *data, struct slot *slot, const struct error *why)
+{
+	struct pool_fixture *f = data;
+
+	f->lost_count++;
+	f->lost_why = *why;
+}
+
+struct done {
+	bool told;
+	int r;
+	struct error err;
+};
+
+static void note_done(void *data, int r, const struct error *err)
+{
+	struct done *done = data;
+
+	*done = (struct done){.told = true, .r = r, .err = err ? *err : ERROR_NONE};
+}
+
+void pool_fixture_open(struct pool_fixture *f)
+{
+	const struct pool_hooks hooks = {.slot_lost = note_lost, .data = f};
+	struct error err = ERROR_NONE;
+	struct done started = {0};
+
+	if (journal_open(f->loop, f->dir, &f->journal, &err) < 0 ||
+		pool_create(f->loop, f->config, f->journal, f->events, &hooks, &f->pool, &err) < 0)
+		fail_msg("%s", err.text);
+	pool_start(f->pool, note_done, &started);
+	pool_fixture_wait(f, &started.told);
+	if (started.r < 0)
+		fail_msg("%s", started.err.text);
+}
+
+void pool_fixture_close(struct pool_fixture *f)
+{
+	struct done stopped = {0};
+
+	if (f->pool) {
+		pool_stop(f->pool, note_done, &stopped);
+		pool_fixture_wait(f, &stopped.told);
+		if (stopped.r < 0)
+			fail_msg("%s", stopped.err.text);
+	}
+	pool_destroy(take_ptr(&f->pool));
+	journal_close(take_ptr(&f->journal));
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	return remove(path);
+}
+
+void pool_fixture_fini(struct pool_fixture *f)
+{
+	pool_fixture_close(f);
+	events_destroy(f->events);
+	loop_destroy(f->loop);
+	config_free(f->config);
+	(void)nftw(f->dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void handle_deadline(void *data)
+{
+	*(bool *)data = true;
+}
+
+static void turn_until(struct pool_fixture *f, bool (*over)(const void *data), const void *data)
+{
+	struct loop_timer *deadline;
+	bool late = false;
+
+	assert_int_equal(
+		loop_timer_start(f->loop, DEADLINE_MS, handle_deadline, &late, &deadline, NULL), 0);
+	while (!over(data) && !late)
+		(void)uv_run(loop_uv(f->loop), UV_RUN_ONCE);
+	loop_timer_stop(deadline);
+	assert_true(over(data));
+}
+
+static bool is_set(const void *data)
+{
+	return *(const bool *)data;
+}
+
+void pool_fixture_wait(struct pool_fixture *f, const bool *flag)
+{
+	turn_until(f, is_set, flag);
+}
+
+struct wanted_state {
+	const struct slot *slot;
+	enum slot_state state;
+};
+
+static bool has_state(const void *data)
+{
+	const struct wanted_state *wanted = data;
+
+	return slot_view(wanted->slot).state == wanted->state;
+}
+
+void pool_fixture_wait_state(struct pool_fixture *f, struct slot *slot, enum slot_state state)
+{
+	turn_until(f, has_state, &(struct wanted_state){slot, state});
+}
+
+static void note_lent(void *data, int r, struct slot *slot, const struct error *err)
+{
+	static unsigned order;
+	struct loan *loan = data;
+
+	loan->told = true;
+	loan->r = r;
+	loan->slot = slot;
+	loan->err = err ? *err : ERROR_NONE;
+	loan->order = ++order;
+}
+
+void loan_ask(struct pool_fixture *f, struct loan *loan, const char *holder, uint64_t wait_ms)
+{
+	*loan = (struct loan){0};
+	loan->op = pool_lend(f->pool, holder, wait_ms, note_lent, loan);
+	assert_non_null(loan->op);
+	assert_false(loan->told);
+}
+
+struct slot *loan_take(struct pool_fixture *f, const char *holder)
+{
+	struct loan loan;
+
+	loan_ask(f, &loan, holder, DEADLINE_MS);
+	pool_fixture_wait(f, &loan.told);
+	if (loan.r < 0)
+		fail_msg("%s", loan.err.text);
+	return loan.slot;
+}
+
+static void note_ended(void *data, int r, struct command_result *result, const struct error *err)
+{
+	struct run_outcome *run = data;
+
+	assert_false(run->ended);
+	run->ended = true;
+	run->r = r;
+	if (r < 0) {
+		run->err = *err;
+		return;
+	}
+	run->result = *result;
+	command_result_init(result);
+}
+
+void run_begin(struct slot *slot, struct run_outcome *run, const struct command *command)
+{
+	*run = (struct run_outcome){0};
+	command_result_init(&run->result);
+	run->op = slot_run(slot, command, note_ended, run);
+	assert_non_null(run->op);
+	assert_false(run->ended);
+}
+
+void run_begin_script(struct slot *slot, struct run_outcome *run, const char *script)
+{
+	const struct command command = {.script = (char *)script, .max_output = 1 << 20};
+
+	run_begin(slot, run, &command);
+}
+
+void run_script(
+	struct pool_fixture *f, struct slot *slot, struct run_outcome *run, const char *script)
+{
+	run_begin_script(slot, run, script);
+	pool_fixture_wait(f, &run->ended);
+	if (run->r < 0)
+		fail_msg("%s", run->err.text);
+}
+
+void run_fini(struct run_outcome *run)
+{
+	command_result_fini(&run->result);
+}
+
+static unsigned count_entries(const char *path, bool directories)
+{
+	CLEANUP(closedirp) DIR *dir = opendir(path);
+	struct dirent *entry;
+	unsigned count = 0;
+
+	while (dir && (entry = readdir(dir)))
+		count += entry->d_name[0] != '.' && (!directories || entry->d_type == DT_DIR);
+	return count;
+}
+
+static unsigned count_children(void)
+{
+	CLEANUP(fclosep) FILE *file = fopen("/proc/thread-self/children", "r");
+	unsigned count = 0;
+	int pid;
+
+	while (file && fscanf(file, "%d", &pid) == 1)
+		count++;
+	return count;
+}
+
+struct holdings holdings_now(const struct pool_fixture *f)
+{
+	const char *cgroups = f->pool ? pool_cgroups(f->pool) : "";
+
+	return (struct holdings){
+		.fds = count_entries("/proc/self/fd", false),
+		.children = count_children(),
+		.cgroups = *cgroups ? count_entries(cgroups, true) : 0,
+	};
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * pool-fixture.h: a real pool for tests, in a temporary directory, and calls that wait. Every wait
+ * has a deadline of 30 s and asserts.
+ */
+#ifndef TESTS_SUPPORT_POOL_FIXTURE_H
+#define TESTS_SUPPORT_POOL_FIXTURE_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "config/settings.h"
+#include "pool/pool.h"
+
+struct pool_fixture {
+	char dir[64];
+	struct config *config;
+	struct loop *loop;
+	struct journal *journal;
+	struct events *events;
+	struct pool *pool;
+	unsigned lost_count;
+	struct error lost_why;
+};
+
+/* overrides: "section.key=value", NULL-terminated, beside the directories; NULL: none. */
+void pool_fixture_init(struct pool_fixture *f, unsigned slots, const char *const *overrides);
+/* Makes the pool and waits until every slot is READY. */
+void pool_fixture_open(struct pool_fixture *f);
+/* Stops and destroys the pool, closes the journal; the state directory stays. */
+void pool_fixture_close(struct pool_fixture *f);
+/* The same, and removes everything. */
+void pool_fixture_fini(struct pool_fixture *f);
+/* Turns the loop until the flag is set. */
+void pool_fixture_wait(struct pool_fixture *f, const bool *flag);
+void pool_fixture_wait_state(struct pool_fixture *f, struct slot *slot, enum slot_state state);
+
+struct loan {
+	bool told;
+	int r;
+	struct slot *slot;
+	struct error err;
+	struct operation *op;
+	unsigned order; /* which one of all loans it was told as, from 1 */
+};
+
+void loan_ask(struct pool_fixture *f, struct loan *loan, const char *holder, uint64_t wait_ms);
+/* Asks and waits. */
+struct slot *loan_take(struct pool_fixture *f, const char *holder);
+
+struct run_outcome {
+	bool ended;
+	int r;
+	struct command_result result;
+	struct error err;
+	struct operation *op;
+};
+
+void run_begin(struct slot *slot, struct run_outcome *run, const struct command *command);
+void run_begin_script(struct slot *slot, struct run_outcome *run, const char *script);
+/* Begins and waits. */
+void run_script(
+	struct pool_fixture *f, struct slot *slot, struct run_outcome *run, const char *script);
+void run_fini(struct run_outcome *run);
+
+/* What the process holds: descriptors, children, and cgroups below the pool's. */
+struct holdings {
+	unsigned fds, children, cgroups;
+};
+struct holdings holdings_now(const struct pool_fixture *f);
+
+#endif
