@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * settings-print.c: the table as `config show`, sample file and help.
+ * settings-print.c: the table as `config show`, sample file, help and manual page.
  */
 #include <string.h>
 
@@ -229,4 +229,96 @@ void config_help(struct strbuf *out)
 	add_variables_help(true, out);
 	strbuf_adds(out, "\nVariables that are accepted without effect:\n");
 	add_variables_help(false, out);
+}
+
+/* ---- dressage.ini(5) ---- */
+
+/* Text as troff takes it: no line begins a request, and a hyphen can be searched for and copied. */
+static void add_troff(const char *text, struct strbuf *out)
+{
+	if (*text == '.' || *text == '\'')
+		strbuf_adds(out, "\\&");
+	for (; *text; text++) {
+		if (*text == '\\')
+			strbuf_adds(out, "\\e");
+		else if (*text == '-')
+			strbuf_adds(out, "\\-");
+		else
+			strbuf_addc(out, *text);
+	}
+}
+
+static void add_manual_row(const struct setting *row, struct strbuf *out)
+{
+	CLEANUP(strbuf_fini) struct strbuf kind = STRBUF_INIT, help = STRBUF_INIT;
+
+	add_kind(row, &kind);
+	strbuf_addf(&kind, "; default: %s", default_text(row));
+	strbuf_adds(&help, row->help);
+	if (is_not_there(row))
+		add_not_there(row, &help);
+	strbuf_addf(out, ".TP\n.B %s\n", takes_any_key(row) ? "NAME" : row->key);
+	add_troff(help.data, out);
+	strbuf_adds(out, "\n.br\n");
+	add_troff(kind.data, out);
+	strbuf_addc(out, '\n');
+}
+
+static void add_manual_variable(const struct setting *row, struct strbuf *out)
+{
+	CLEANUP(strbuf_fini) struct strbuf names = STRBUF_INIT;
+
+	add_variables(row, &names);
+	strbuf_addf(out, ".TP\n.B %s\n", names.data);
+	add_troff(row->help, out);
+	strbuf_addc(out, '\n');
+	if (!row->no_effect)
+		return;
+	strbuf_adds(out, "No effect: ");
+	add_troff(row->no_effect, out);
+	strbuf_adds(out, ".\n");
+}
+
+static void add_manual_sections(struct strbuf *out)
+{
+	const struct setting_section *section;
+	const struct setting *row;
+
+	for (section = setting_sections; section->name; section++) {
+		strbuf_addf(out, ".SS [%s]\n", section->name);
+		add_troff(section->help, out);
+		strbuf_addc(out, '\n');
+		for (row = settings; row < settings + settings_count; row++) {
+			if (row->key && strcmp(row->section, section->name) == 0)
+				add_manual_row(row, out);
+		}
+	}
+}
+
+void config_manual(struct strbuf *out)
+{
+	const struct setting *row;
+
+	strbuf_adds(out,
+		".TH DRESSAGE.INI 5 \"\" \"dressagefs " DRESSAGE_VERSION "\"\n"
+		".SH NAME\ndressage.ini \\- settings of dressagefs\n"
+		".SH DESCRIPTION\n"
+		"The first of the file given with\n.BR \\-\\-config ,\n"
+		"$DRESSAGE_CONFIG, $XDG_CONFIG_HOME/dressage/dressage.ini (else\n"
+		"~/.config/dressage/dressage.ini) and /etc/dressage/dressage.ini is read; without any the\n"
+		"defaults serve.\n"
+		"An option (\\-o section.key=value) goes before a variable, a variable before the file.\n"
+		".PP\n"
+		"A line has up to 190 bytes; a value goes on in indented lines, joined by one blank.\n"
+		"Lines that begin with # or ; are comments, and so is what stands behind a blank and\n"
+		"a ; in a line, which is refused in command lines.\n"
+		"Sizes take K, M and G, times ms, s, m and h; a bare number is bytes or seconds.\n"
+		".SH SETTINGS\n");
+	add_manual_sections(out);
+	strbuf_adds(out, ".SH ENVIRONMENT\nVariables without a key, beside those named above:\n");
+	for (row = settings; row < settings + settings_count; row++) {
+		if (!row->key)
+			add_manual_variable(row, out);
+	}
+	strbuf_adds(out, ".SH SEE ALSO\n.BR dressagefs (1),\n.BR dressage (1)\n");
 }

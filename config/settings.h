@@ -3,8 +3,8 @@
  * settings.h: every setting, in one table (settings.c), and the configuration that comes of it.
  *
  * A row is the whole truth of a setting: where it stands in the file, which variables override it,
- * its type, bounds, default and one sentence of help. Reading, error texts, --help, the sample file
- * and `config show` walk the table; nothing else knows a key.
+ * its type, bounds, default and one sentence of help. Reading, error texts, --help, the sample
+ * file, dressage.ini(5) and `config show` walk the table; nothing else knows a key.
  * Precedence: -o section.key=value, environment, file, default.
  * Threads: any; a loaded configuration is immutable.
  */
@@ -160,5 +160,7 @@ void config_show(const struct config *config, bool with_origin, struct strbuf *o
 void config_sample(struct strbuf *out);
 /* Appends the table of keys as help text. */
 void config_help(struct strbuf *out);
+/* Appends dressage.ini(5), for man(1). */
+void config_manual(struct strbuf *out);
 
 #endif

@@ -185,6 +185,8 @@ static int run_config(struct client *client, int argc, char **argv)
 		return code;
 	if (argc - optind == 1 && strcmp(argv[optind], "sample") == 0 && !origin)
 		config_sample(&text);
+	else if (argc - optind == 1 && strcmp(argv[optind], "manual") == 0 && !origin)
+		config_manual(&text);
 	else if (argc - optind != 1 || strcmp(argv[optind], "show") != 0)
 		return command_usage(&config_command);
 	else if ((code = show_config(client, origin, &text)) != EXIT_DONE)
@@ -195,12 +197,13 @@ static int run_config(struct client *client, int argc, char **argv)
 
 const struct client_command config_command = {
 	.name = "config",
-	.arguments = "show [--origin] | sample",
-	.summary = "print every setting, or a sample dressage.ini",
+	.arguments = "show [--origin] | sample | manual",
+	.summary = "print every setting, a sample dressage.ini, or its manual page",
 	.details =
 		"  show      the settings that a daemon started here and now would have; secrets are masked\n"
 		"  --origin  with where each comes from\n"
-		"  sample    a dressage.ini with every key, its range and meaning, all commented out\n\n"
+		"  sample    a dressage.ini with every key, its range and meaning, all commented out\n"
+		"  manual    the page dressage.ini(5): dressage config manual | man -l -\n\n"
 		"What a running daemon has: cat MOUNT/config\n",
 	.run = run_config,
 };

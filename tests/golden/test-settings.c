@@ -55,6 +55,14 @@ static void the_sample_file_is_the_golden_one(void **state)
 	assert_golden("settings-sample.ini", &text);
 }
 
+static void the_manual_page_is_the_golden_one(void **state)
+{
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+
+	config_manual(&text);
+	assert_golden("dressage.ini.5", &text);
+}
+
 static void what_root_has_without_any_setting_is_the_golden_text(void **state)
 {
 	struct loaded loaded = load(&(struct given){0});
@@ -86,6 +94,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_help_is_the_golden_one),
 		cmocka_unit_test(the_sample_file_is_the_golden_one),
+		cmocka_unit_test(the_manual_page_is_the_golden_one),
 		cmocka_unit_test(what_root_has_without_any_setting_is_the_golden_text),
 		cmocka_unit_test(what_a_user_has_with_some_variables_is_the_golden_text),
 	};
