@@ -12,10 +12,7 @@
 #include "fs/interrupt.h"
 #include "fs/notifier.h"
 
-enum {
-	WATCH_MS = 50, /* how late a fatal signal may be noticed when a harmless one came first */
-	WATCH_ATONCE = 100, /* requests looked at in one turn of the loop: 2 ms */
-};
+enum { WATCH_ATONCE = 100 }; /* requests looked at in one turn of the loop: 2 ms */
 
 struct request *request_create(fuse_req_t fuse, fuse_ino_t ino, const void *bytes, size_t size,
 	const struct fuse_file_info *file)
@@ -72,7 +69,7 @@ static void start_watching(struct request *request)
 	request->watched = true;
 	if (!control->watch)
 		(void)loop_timer_start(
-			control->loop, WATCH_MS, watch, control, &control->watch, NULL);
+			control->loop, INTERRUPT_AGAIN_MS, watch, control, &control->watch, NULL);
 }
 
 /* Those that were looked at go to the end of the list, so that each has its turn however many there
@@ -103,7 +100,7 @@ static void watch(void *data)
 	}
 	if (looked > 0)
 		(void)loop_timer_start(
-			control->loop, WATCH_MS, watch, control, &control->watch, NULL);
+			control->loop, INTERRUPT_AGAIN_MS, watch, control, &control->watch, NULL);
 }
 
 static void run_interrupt(void *data)
