@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "config/settings.h"
 #include "pool/bubble-private.h"
+#include "pool/etc.h"
 
 enum { SHM_SIZE = 64 * 1024 * 1024 };
 
@@ -129,9 +130,24 @@ static void add_namespaces(struct words *words, const struct config *config)
 	ADD(words, "--hostname", "slot", "--uid", "0", "--gid", "0", "--cap-add", "ALL");
 }
 
+static void add_etc(struct words *words, const char *etc_path)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	ADD(words, "--ro-bind", etc_path, "/etc");
+	for (const char *const *name = etc_bound; *name; name++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", etc_path, *name);
+		if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+			continue;
+		(void)snprintf(path, sizeof(path), "/etc/%s", *name);
+		ADD(words, "--ro-bind-try", path, path);
+	}
+}
+
 static void add_system(struct words *words, const struct bubble_kit *kit)
 {
-	ADD(words, "--ro-bind", kit->etc_path, "/etc");
+	add_etc(words, kit->etc_path);
 	ADD(words, "--proc", "/proc", "--dev", "/dev");
 	ADD(words, "--perms", "0755", "--dir", "/var", "--symlink", "../tmp", "/var/tmp",
 		"--symlink", "../run", "/var/run");

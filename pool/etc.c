@@ -18,11 +18,8 @@
 
 enum { DEPTH_MAX = 4 };
 
-/* What the dynamic linker, TLS libraries, resolvers and Debian's alternatives need. Absent ones are
- * passed over. */
+/* What the dynamic linker, resolvers and TLS libraries need. Absent ones are passed over. */
 static const char *const copied[] = {
-	"alternatives",
-	"ca-certificates/extracted",
 	"crypto-policies",
 	"debian_version",
 	"gai.conf",
@@ -33,14 +30,19 @@ static const char *const copied[] = {
 	"localtime",
 	"mime.types",
 	"os-release",
-	"pki/ca-trust/extracted",
-	"pki/tls/certs",
 	"protocols",
 	"services",
-	"ssl/certs",
 	"ssl/openssl.cnf",
-	"terminfo",
 	"timezone",
+};
+
+const char *const etc_bound[] = {
+	"alternatives",
+	"ca-certificates/extracted",
+	"pki/ca-trust/extracted",
+	"pki/tls/certs",
+	"ssl/certs",
+	NULL,
 };
 
 /* Only a slot in the host's network has use for its servers' addresses. */
@@ -170,8 +172,26 @@ static int copy_text(int from_dir, int to_dir, const char *name)
 	return sendfile(to, from, NULL, 1 << 20) < 0 ? -errno : 0;
 }
 
+/* A place to bind to, or the link that stands there on the host. */
+static int make_place(int from_dir, int to_dir, const char *name, int depth)
+{
+	struct stat st;
+	int fd;
+
+	if (fstatat(from_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (S_ISLNK(st.st_mode))
+		return copy_link(from_dir, to_dir, name);
+	fd = S_ISDIR(st.st_mode) ? create_directory(to_dir, name) : 0;
+	if (fd > 0)
+		(void)close(fd);
+	return fd < 0 ? fd : 0;
+}
+
+typedef int make_fn(int from_dir, int to_dir, const char *name, int depth);
+
 /* "ssl/certs": the directories above the last part are made, not copied. */
-static int copy_path(int host, int etc, const char *path)
+static int make_path(int host, int etc, const char *path, make_fn *make)
 {
 	CLEANUP(closep) int from = dup(host);
 	CLEANUP(closep) int to = dup(etc);
@@ -192,7 +212,7 @@ static int copy_path(int host, int etc, const char *path)
 		closep(&to);
 		to = next_to;
 	}
-	return copy_entry(from, to, path, 0);
+	return make(from, to, path, 0);
 }
 
 static int write_text(int etc, const char *name, const struct strbuf *text)
@@ -280,7 +300,11 @@ static int fill(const struct config *config, int host, int etc, const char **ret
 
 	for (size_t i = 0; i < sizeof(copied) / sizeof(*copied) && r == 0; i++) {
 		*ret_name = copied[i];
-		r = copy_path(host, etc, copied[i]);
+		r = make_path(host, etc, copied[i], copy_entry);
+	}
+	for (const char *const *name = etc_bound; *name && r == 0; name++) {
+		*ret_name = *name;
+		r = make_path(host, etc, *name, make_place);
 	}
 	for (size_t i = 0; i < 2 && r == 0 && config->slot.network == NETWORK_HOST; i++) {
 		*ret_name = copied_with_network[i];

@@ -10,6 +10,12 @@
 struct config;
 struct error;
 
+/*
+ * Directories of hundreds of links, which are bound over the copy rather than copied: names below /etc, NULL-terminated.
+ * The copy has an empty directory for each that the host has.
+ */
+extern const char *const etc_bound[];
+
 /* Makes path anew; an older one is removed first. Its parent must exist. */
 int etc_create(const struct config *config, const char *path, struct error *err);
 
