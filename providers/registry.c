@@ -4,7 +4,7 @@
 
 #include "providers/sandbox-provider.h"
 
-static const struct sandbox_provider_ops *const providers[] = {&fake_ops};
+static const struct sandbox_provider_ops *const providers[] = {&local_bwrap_ops, &fake_ops};
 
 const struct sandbox_provider_ops *sandbox_provider_find(const char *name)
 {
