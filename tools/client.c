@@ -51,6 +51,7 @@ void need_memory(const void *pointer)
 	if (pointer)
 		return;
 	complain("out of memory");
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
 	exit(EXIT_REFUSED);
 }
 
@@ -78,7 +79,8 @@ static char *find_mount(const struct client *client, struct error *err)
 	char *mount;
 
 	if (!given)
-		given = getenv("DRESSAGE_MOUNT"); // NOLINT(concurrency-mt-unsafe): no second thread
+		/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
+		given = getenv("DRESSAGE_MOUNT");
 	if (!given || !*given)
 		return configured_mountpoint(client, err);
 	mount = strdup(given);

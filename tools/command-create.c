@@ -26,8 +26,8 @@ static int parse_create(int argc, char **argv, struct create_options *ret_option
 	};
 	struct create_options parsed = {.wait = -1, .ttl = -1};
 
-	for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) !=
-		    -1;) { // NOLINT(concurrency-mt-unsafe)
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
+	for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
 		if (c == 'h')
 			return command_help(&create_command);
 		if (c == 'w' && parse_seconds("--wait", optarg, true, &parsed.wait))
@@ -118,7 +118,8 @@ const struct client_command create_command = {
 static int run_terminate(struct client *client, int argc, char **argv)
 {
 	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
-	int c = getopt_long(argc, argv, "h", options, NULL); // NOLINT(concurrency-mt-unsafe)
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
+	int c = getopt_long(argc, argv, "h", options, NULL);
 	int code;
 
 	if (c == 'h')

@@ -46,8 +46,8 @@ static int parse_exec(int argc, char **argv, struct exec_options *options)
 		{0},
 	};
 
-	for (int c; (c = getopt_long(argc, argv, "hn", table, NULL)) !=
-		    -1;) { // NOLINT(concurrency-mt-unsafe)
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
+	for (int c; (c = getopt_long(argc, argv, "hn", table, NULL)) != -1;) {
 		if (c == 'h')
 			return command_help(&exec_command);
 		if (c == '?')

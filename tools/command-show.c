@@ -23,8 +23,8 @@ static int parse_flag(int argc, char **argv, const char *flag, bool *ret_flag,
 		{0},
 	};
 
-	for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) !=
-		    -1;) { // NOLINT(concurrency-mt-unsafe)
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
+	for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
 		if (c == 'h')
 			return command_help(command);
 		if (c != 'f')
@@ -90,7 +90,8 @@ static int run_ls(struct client *client, int argc, char **argv)
 	}
 	if (!names_only)
 		(void)puts("STATE     SLOT      LEFT  LEASE");
-	for (struct dirent *entry; (entry = readdir(dir));) { // NOLINT(concurrency-mt-unsafe)
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
+	for (struct dirent *entry; (entry = readdir(dir));) {
 		if (entry->d_name[0] == '.')
 			continue; /* a lease's name never begins so */
 		if (names_only)

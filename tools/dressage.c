@@ -14,6 +14,7 @@ static const struct client_command *const commands[] = {
 	&ls_command,
 	&status_command,
 	&config_command,
+	NULL,
 };
 
 static void print_usage(FILE *to)
@@ -23,8 +24,8 @@ static void print_usage(FILE *to)
 		"Takes agent sandboxes from a dressagefs mount, runs commands in them and gives them back.\n\n"
 		"commands:\n",
 		to);
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		(void)fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+	for (const struct client_command *const *command = commands; *command; command++)
+		(void)fprintf(to, "  %-10s %s\n", (*command)->name, (*command)->summary);
 	(void)fputs(
 		"\noptions:\n"
 		"  --mount DIR    the mount to talk to; else $DRESSAGE_MOUNT, else the configured mountpoint\n"
@@ -38,9 +39,9 @@ static void print_usage(FILE *to)
 
 static const struct client_command *find_command(const char *name)
 {
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
-		if (strcmp(commands[i]->name, name) == 0)
-			return commands[i];
+	for (const struct client_command *const *command = commands; *command; command++) {
+		if (strcmp((*command)->name, name) == 0)
+			return *command;
 	}
 	return NULL;
 }
@@ -56,8 +57,8 @@ static int parse_options(int argc, char **argv, struct client *client)
 		{0},
 	};
 
-	for (int c; (c = getopt_long(argc, argv, "+h", options, NULL)) !=
-		    -1;) { // NOLINT(concurrency-mt-unsafe)
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
+	for (int c; (c = getopt_long(argc, argv, "+h", options, NULL)) != -1;) {
 		switch (c) {
 		case 'm':
 			client->mount_option = optarg;

@@ -154,8 +154,8 @@ int options_parse(int argc, char **argv, struct daemon_options *ret_options)
 	struct daemon_options options = {.ready_fd = -1};
 	int code = -1;
 
-	for (int c; code < 0 && (c = getopt_long(argc, argv, "fo:", table, NULL)) !=
-					-1;) // NOLINT(concurrency-mt-unsafe)
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
+	for (int c; code < 0 && (c = getopt_long(argc, argv, "fo:", table, NULL)) != -1;)
 		code = take_option(&options, c);
 	if (code < 0 && argc - optind > 1) {
 		(void)fprintf(
