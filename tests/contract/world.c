@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <ftw.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -12,6 +11,7 @@
 #include "pool/events.h"
 #include "pool/journal.h"
 #include "pool/pool.h"
+#include "tests/support/bubble-fixture.h"
 
 enum { PATIENCE_MS = 30 * 1000 };
 
@@ -28,10 +28,8 @@ int world_main(
 {
 	if (argc > 1)
 		provider = argv[1];
-	if (!world_is_fake() && access("/usr/bin/bwrap", X_OK) < 0) {
-		printf("1..0 # SKIP there is no bubblewrap here\n");
+	if (!world_is_fake() && !fixture_begin_tests(argc - 1, argv + 1))
 		return 0;
-	}
 	log_set_level(LOG_LEVEL_ERROR);
 	return _cmocka_run_group_tests(suite, cases, count, NULL, NULL);
 }

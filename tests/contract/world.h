@@ -55,8 +55,8 @@ struct running {
 	struct error err;
 };
 
-/* Runs the cases against the provider named on the command line; a provider that cannot run here is
- * a skip. */
+/* Runs the cases against the provider named on the command line, as an ordinary user with `--user`
+ * behind it; a provider that cannot run here is a skip. */
 int world_main(
 	int argc, char **argv, const char *suite, const struct CMUnitTest *cases, size_t count);
 #define WORLD_MAIN(argc, argv, cases)                                                              \
