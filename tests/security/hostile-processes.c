@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Other processes: the host's, and init. The test pings init after every attempt. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "tests/security/hostile.h"
+
+/* Calls fn for each process that /proc shows; its first answer ends the walk. */
+static const char *each_process(const char *(*fn)(const char *dir, const struct decoys *decoys),
+	const struct decoys *decoys)
+{
+	DIR *proc = opendir("/proc");
+	const char *answer = NULL;
+	struct dirent *entry;
+	char dir[300];
+
+	if (!proc)
+		return NULL;
+	while (!answer && (entry = readdir(proc))) {
+		(void)snprintf(dir, sizeof(dir), "/proc/%s", entry->d_name);
+		if (isdigit((unsigned char)entry->d_name[0]))
+			answer = fn(dir, decoys);
+	}
+	(void)closedir(proc);
+	return answer;
+}
+
+static const char *look_at_name(const char *dir, const struct decoys *decoys)
+{
+	char path[320];
+
+	(void)snprintf(path, sizeof(path), "%s/comm", dir);
+	if (file_has(path, decoys->daemon_comm) || file_has(path, "bwrap"))
+		return got("%s is a process of the host", dir);
+	return NULL;
+}
+
+static const char *see_processes(const struct decoys *decoys)
+{
+	return each_process(look_at_name, decoys);
+}
+
+static const char *signal_daemon(const struct decoys *decoys)
+{
+	if (kill(decoys->daemon_pid, 0) == 0 || errno == EPERM)
+		return got("there is a process %d", (int)decoys->daemon_pid);
+	return NULL;
+}
+
+static const char *look_at_environment(const char *dir, const struct decoys *decoys)
+{
+	char path[320];
+
+	(void)snprintf(path, sizeof(path), "%s/environ", dir);
+	return file_has(path, decoys->marker) ? got("%s has it", path) : NULL;
+}
+
+/* Our own arguments hold the marker too, so only environments are looked at. */
+static const char *read_environments(const struct decoys *decoys)
+{
+	return each_process(look_at_environment, decoys);
+}
+
+/* Whether they were swallowed is init's to show, by its pong. */
+static const char *signal_init(const struct decoys *decoys)
+{
+	const union sigval value = {.sival_int = 1};
+
+	for (int number = 1; number <= SIGRTMAX; number++)
+		(void)kill(1, number);
+	for (int i = 0; i < 2000; i++)
+		(void)sigqueue(1, SIGRTMIN + i % 8, value);
+	(void)kill(-1, 0);
+	return file_has("/proc/self/status", "SigQ:\t1000/") ? got("init queues signals") : NULL;
+}
+
+static const char *trace_init(const struct decoys *decoys)
+{
+	if (ptrace(PTRACE_SEIZE, 1, NULL, NULL) == 0 || ptrace(PTRACE_ATTACH, 1, NULL, NULL) == 0)
+		return got("init can be traced");
+	return NULL;
+}
+
+static const char *read_init(const struct decoys *decoys)
+{
+	static const char *const files[] = {"mem", "environ", "maps", "auxv", "stack", "syscall",
+		"root/etc/passwd", "exe", "cwd/.", "fd/3", "fdinfo/3", "ns/user", "map_files"};
+	char path[64], bytes[16];
+	struct iovec local = {bytes, sizeof(bytes)}, remote = {(void *)0x400000, sizeof(bytes)};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		(void)snprintf(path, sizeof(path), "/proc/1/%s", files[i]);
+		if (can_open(path, O_RDONLY))
+			return got("%s opens", path);
+	}
+	if (process_vm_readv(1, &local, 1, &remote, 1, 0) > 0 ||
+		process_vm_writev(1, &local, 1, &remote, 1, 0) > 0)
+		return got("init's memory is open to process_vm_readv or writev");
+	return NULL;
+}
+
+static const char *take_descriptors_of_init(const struct decoys *decoys)
+{
+	int pidfd = pidfd_open(1, 0);
+
+	for (int fd = 0; fd < 16; fd++) {
+		if (pidfd >= 0 && pidfd_getfd(pidfd, fd, 0) >= 0)
+			return got("pidfd_getfd took descriptor %d of init", fd);
+	}
+	return NULL;
+}
+
+static const char *write_to_init(const struct decoys *decoys)
+{
+	static const char *const files[] = {"oom_score_adj", "oom_adj", "coredump_filter", "sched",
+		"autogroup", "comm", "clear_refs", "timerslack_ns", "uid_map", "gid_map",
+		"setgroups", "loginuid", "attr/current", "timens_offsets"};
+	char path[64];
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		(void)snprintf(path, sizeof(path), "/proc/1/%s", files[i]);
+		if (can_open(path, O_WRONLY))
+			return got("%s opens for writing", path);
+	}
+	return NULL;
+}
+
+/* The kernel looks at the low half of a pid alone; so must who refuses it. */
+static const char *limit_init(const struct decoys *decoys)
+{
+	const struct rlimit none = {0, 0};
+	const long pids[] = {1, 0x100000001L, -0xffffffffL};
+
+	for (size_t i = 0; i < sizeof(pids) / sizeof(*pids); i++) {
+		if (syscall(SYS_prlimit64, pids[i], RLIMIT_NOFILE, &none, NULL) == 0)
+			return got("prlimit(%#lx)", pids[i]);
+	}
+	return NULL;
+}
+
+static const char *slow_init(const struct decoys *decoys)
+{
+	const struct sched_param normal = {0};
+	cpu_set_t cpus;
+	struct {
+		unsigned size, policy;
+		unsigned long flags;
+		int nice;
+		unsigned priority;
+		unsigned long runtime, deadline, period;
+	} attr = {.size = 48};
+
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	if (sched_setaffinity(1, sizeof(cpus), &cpus) == 0)
+		return got("sched_setaffinity");
+	if (sched_setscheduler(1, SCHED_IDLE, &normal) == 0 || sched_setparam(1, &normal) == 0)
+		return got("sched_setscheduler");
+	if (syscall(SYS_sched_setattr, 1, &attr, 0) == 0)
+		return got("sched_setattr");
+	if (setpriority(PRIO_PROCESS, 1, 19) == 0 || setpriority(PRIO_PGRP, 1, 19) == 0 ||
+		setpriority(PRIO_USER, 0, 19) == 0)
+		return got("setpriority");
+	if (syscall(SYS_ioprio_set, 1, 1, 3 << 13) == 0 ||
+		syscall(SYS_ioprio_set, 2, 1, 3 << 13) == 0 ||
+		syscall(SYS_ioprio_set, 3, 0, 3 << 13) == 0)
+		return got("ioprio_set");
+	return NULL;
+}
+
+static const char *fork_bomb(const struct decoys *decoys)
+{
+	int made = 0;
+
+	for (; made < 5000; made++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			break;
+		if (pid == 0) {
+			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (;;)
+				(void)pause();
+		}
+	}
+	return made >= 1000 ? got("%d forks", made) : NULL;
+}
+
+const struct attempt process_attempts[] = {
+	{"no_process_of_the_host_is_seen", see_processes},
+	{"the_daemon_cannot_be_signalled", signal_daemon},
+	{"the_daemons_environment_is_nowhere_to_be_read", read_environments},
+	{"init_takes_no_signal_from_inside", signal_init},
+	{"init_cannot_be_traced", trace_init},
+	{"init_cannot_be_read", read_init},
+	{"no_descriptor_can_be_taken_from_init", take_descriptors_of_init},
+	{"nothing_of_init_can_be_written", write_to_init},
+	{"init_cannot_be_given_limits", limit_init},
+	{"init_cannot_be_slowed_down", slow_init},
+	{"a_fork_bomb_ends_at_the_slots_own_limit", fork_bomb},
+	{NULL, NULL},
+};

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * hostile --list: the attempts' names. hostile NAME MARKER PID COMM FILE PORT ABSTRACT SHMKEY: carries one out.
+ * Exit 0: refused; 1: got through, and standard output says what; 2: no such attempt.
+ */
+#include "tests/security/hostile.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool can_open(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	if (fd < 0)
+		return false;
+	(void)close(fd);
+	return true;
+}
+
+bool can_rewrite(const char *path)
+{
+	char bytes[4096];
+	int in = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t size = in < 0 ? -1 : read(in, bytes, sizeof(bytes));
+	int out = open(path, O_WRONLY | O_CLOEXEC);
+	bool written = out >= 0 && size > 0 && write(out, bytes, (size_t)size) > 0;
+
+	(void)close(in);
+	(void)close(out);
+	return written;
+}
+
+bool file_has(const char *path, const char *text)
+{
+	char bytes[65536];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t size = fd < 0 ? -1 : read(fd, bytes, sizeof(bytes));
+
+	(void)close(fd);
+	return size > 0 && memmem(bytes, (size_t)size, text, strlen(text));
+}
+
+const char *got(const char *fmt, ...)
+{
+	static char text[256];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	return text;
+}
+
+/* The test's own test: this one gets through, and must be seen to. */
+static const char *write_own_file(const struct decoys *decoys)
+{
+	return can_open("/tmp/mine", O_WRONLY | O_CREAT) ? got("wrote a file of its own") : NULL;
+}
+
+static const struct attempt control[] = {{"control", write_own_file}, {NULL, NULL}};
+
+static const struct attempt *const themes[] = {control, process_attempts, file_attempts,
+	network_attempts, kernel_attempts, memory_attempts, NULL};
+
+static const struct attempt *find(const char *name)
+{
+	for (const struct attempt *const *theme = themes; *theme; theme++) {
+		for (const struct attempt *attempt = *theme; attempt->name; attempt++) {
+			if (strcmp(attempt->name, name) == 0)
+				return attempt;
+		}
+	}
+	return NULL;
+}
+
+static int list(void)
+{
+	for (const struct attempt *const *theme = themes + 1; *theme; theme++) {
+		for (const struct attempt *attempt = *theme; attempt->name; attempt++)
+			(void)puts(attempt->name);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct attempt *attempt;
+	const char *answer;
+
+	if (argc == 2 && strcmp(argv[1], "--list") == 0)
+		return list();
+	attempt = argc == 9 ? find(argv[1]) : NULL;
+	if (!attempt)
+		return 2;
+	answer = attempt->run(&(struct decoys){
+		.marker = argv[2],
+		.daemon_pid = (pid_t)strtol(argv[3], NULL, 10),
+		.daemon_comm = argv[4],
+		.other_file = argv[5],
+		.port = (int)strtol(argv[6], NULL, 10),
+		.abstract_name = argv[7],
+		.shm_key = (int)strtol(argv[8], NULL, 10),
+	});
+	if (answer)
+		(void)puts(answer);
+	return answer ? 1 : 0;
+}

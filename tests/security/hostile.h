@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * hostile.h: what a hostile command tries inside a slot. An attempt returns NULL when everything was refused, else what
+ * got through. It must leave the slot usable. What it has to know of the host comes in struct decoys.
+ */
+#ifndef TESTS_SECURITY_HOSTILE_H
+#define TESTS_SECURITY_HOSTILE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Planted by the test on the host. */
+struct decoys {
+	const char *marker; /* in the environment of the daemon, and in another slot's file */
+	pid_t daemon_pid;
+	const char *daemon_comm;
+	const char *other_file;    /* the host's path of the other slot's file */
+	int port;                  /* of a TCP listener on the host's 127.0.0.1 */
+	const char *abstract_name; /* of a listening unix socket in the host's abstract names */
+	int shm_key;               /* of a System V segment */
+};
+
+typedef const char *attempt_fn(const struct decoys *decoys);
+
+struct attempt {
+	const char *name; /* a sentence that is true when all was refused */
+	attempt_fn *run;
+};
+
+/* By theme; each ends with a NULL name. */
+extern const struct attempt process_attempts[], file_attempts[], network_attempts[],
+	kernel_attempts[], memory_attempts[];
+
+/* True when the file can be opened so. */
+bool can_open(const char *path, int flags);
+/* True when the file can be written with what it holds already: harmless where it is let through. */
+bool can_rewrite(const char *path);
+/* True when the text stands in the file. */
+bool file_has(const char *path, const char *text);
+/* Formats into a static buffer: for an attempt's answer. */
+const char *got(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
