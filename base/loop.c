@@ -16,7 +16,7 @@ struct loop {
 	uv_async_t wake;
 	pthread_t thread; /* of loop_run(), once running is true */
 	atomic_bool running;
-	bool closing; /* in loop_destroy() */
+	bool closing;         /* in loop_destroy() */
 	pthread_mutex_t lock; /* guards every field after it; leaf */
 	struct loop_task *first, **last;
 	bool stop_asked;
