@@ -52,6 +52,7 @@ struct command_cgroup {
 	struct command_cgroup *next; /* slot_cgroup::spares */
 	struct slot_cgroup *slot;
 	unsigned number;
+	bool killed; /* once: it is not used again */
 	int dir_fd, events_fd;
 	struct loop_watch *watch;
 	loop_fn *changed;
@@ -463,7 +464,7 @@ void command_cgroup_give(struct command_cgroup *cgroup)
 	sweep_lingering(slot);
 	loop_watch_stop(take_ptr(&cgroup->watch));
 	lives = populated(cgroup->events_fd);
-	if (lives || slot->spare_count == SPARES_MAX) {
+	if (lives || cgroup->killed || slot->spare_count == SPARES_MAX) {
 		drop_command_cgroup(cgroup, lives);
 		return;
 	}
@@ -481,6 +482,7 @@ int command_cgroup_kill(struct command_cgroup *cgroup, struct error *err)
 {
 	int r = write_one(cgroup->dir_fd, "cgroup.kill");
 
+	cgroup->killed = true;
 	return r < 0 ? error_errno(err, -r, "cannot kill a command's cgroup") : 0;
 }
 
