@@ -266,6 +266,15 @@ static void creation_ask_again(struct lease_creation *creation)
 		creation_finish(creation, r, &err);
 }
 
+/* True when somebody is left whom this refusal does not concern: one who has patience, or who came
+ * when the creation had been cancelled already. */
+static bool must_ask_again(struct lease_creation *creation, int r, const struct error *err)
+{
+	if (r == -EAGAIN && has_patience(creation))
+		return dismiss_impatient(creation, r, err);
+	return r == -ECANCELED && creation->waiters;
+}
+
 static void handle_created(void *data, int r, struct sandbox *box, const struct error *failure)
 {
 	struct lease_creation *creation = data;
@@ -284,10 +293,7 @@ static void handle_created(void *data, int r, struct sandbox *box, const struct 
 	}
 	if (table->stopping)
 		creation_finish_stopping(creation);
-	else if (r == -EAGAIN && has_patience(creation) && dismiss_impatient(creation, r, &err))
-		creation_ask_again(creation);
-	else if (r == -ECANCELED &&
-		 creation->waiters) /* they came when it had been cancelled already */
+	else if (must_ask_again(creation, r, &err))
 		creation_ask_again(creation);
 	else
 		creation_finish(creation, r, &err);

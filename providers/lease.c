@@ -333,7 +333,9 @@ static void safe_copy(const char *text, size_t max, char *ret_copy)
 		bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 			    (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 
-		ret_copy[i] = safe ? c : '_';
+		ret_copy[i] = '_';
+		if (safe)
+			ret_copy[i] = c;
 	}
 	ret_copy[i] = '\0';
 }

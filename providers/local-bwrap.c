@@ -226,7 +226,7 @@ static int local_bwrap_open(
 	if (r < 0)
 		goto close;
 	local->slot_count = pool_slot_count(local->pool);
-	local->boxes = calloc(local->slot_count, sizeof(local->boxes[0]));
+	local->boxes = calloc(local->slot_count, sizeof(struct local_box *));
 	if (!local->boxes) {
 		r = error_set(err, ENOMEM, "no memory for the pool");
 		goto close;
