@@ -27,9 +27,7 @@
 #define SO_PASSPIDFD 76
 #endif
 
-/* --- Dying.
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- Dying. --- */
 
 /* Until init makes a session of its own, after its first message, it is in bwrap's process group.
  */
@@ -109,7 +107,7 @@ static void stop_watching(struct bubble *bubble)
 static void close_fds(struct bubble *bubble)
 {
 	int *const fds[] = {&bubble->control_fd, &bubble->pidfd, &bubble->root_fd,
-		&bubble->runner_fd, &bubble->complaints_fd};
+		&bubble->runner_fd, &bubble->successor_fd, &bubble->complaints_fd};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
 		closep(fds[i]);
@@ -118,6 +116,7 @@ static void close_fds(struct bubble *bubble)
 }
 
 static int receive_one(struct bubble *bubble);
+static void handle_runner_dead(void *data, unsigned events);
 
 /* The last thing a handler calls: died() may destroy the bubble. */
 static void end_when_dead(struct bubble *bubble)
@@ -139,8 +138,7 @@ static void end_when_dead(struct bubble *bubble)
 	bubble->hooks.died(bubble->hooks.data, &why);
 }
 
-/* --- What init says.
- * -------------------------------------------------------------------------------------------- */
+/* --- What init says, and before it the exec helper. --- */
 
 static void handle_pid_dead(void *data, unsigned events)
 {
@@ -167,6 +165,19 @@ static int pidfd_of_number(struct bubble *bubble, pid_t pid)
 		return -ESRCH;
 	}
 	return fd;
+}
+
+/* The helper is our own code and still ours alone; what it names must be our child all the same. */
+static int handle_successor(struct bubble *bubble, const struct init_report *report)
+{
+	siginfo_t info;
+
+	if (bubble->pidfd >= 0 || bubble->successor_fd >= 0 || report->pid <= 1)
+		return -EPROTO;
+	if (waitid(P_PID, (id_t)report->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+		return -EPROTO;
+	bubble->successor_fd = pidfd_open(report->pid, 0);
+	return bubble->successor_fd < 0 ? -EPROTO : 0;
 }
 
 static int handle_hello(struct bubble *bubble, struct attached *attached)
@@ -237,6 +248,8 @@ static int dispatch(
 		return handle_ready(bubble, attached);
 	if (attached->fd >= 0)
 		return -EPROTO;
+	if (report->kind == INIT_SUCCESSOR)
+		return handle_successor(bubble, report);
 	if (report->kind == INIT_FAILED)
 		return handle_failed(bubble, report);
 	r = bubble->ready ? bubble_handle_report(bubble, report) : -EPROTO;
@@ -283,24 +296,47 @@ static void handle_control(void *data, unsigned events)
 	end_when_dead(bubble);
 }
 
-/* --- bwrap's end.
- * -----------------------------------------------------------------------------------------------
- */
+/* --- bwrap's end. --- */
+
+/* The helper has made its successor and is gone: from here on that one is watched. */
+static int follow_successor(struct bubble *bubble)
+{
+	int fd = take_fd(&bubble->successor_fd);
+	siginfo_t info;
+
+	(void)waitid(P_PIDFD, (id_t)bubble->runner_fd, &info, WEXITED | WNOHANG);
+	loop_watch_stop(take_ptr(&bubble->runner_watch));
+	closep(&bubble->runner_fd);
+	bubble->runner_fd = fd;
+	return loop_watch_start(bubble->loop, fd, LOOP_READABLE, handle_runner_dead, bubble,
+		&bubble->runner_watch, NULL);
+}
+
+/* Every process that is our child; all are in the group. */
+static void reap_group(struct bubble *bubble)
+{
+	siginfo_t info = {0};
+
+	while (waitid(P_PGID, (id_t)bubble->runner_pid, &info, WEXITED | WNOHANG) == 0 &&
+		info.si_pid != 0) {
+		bubble->runner_status =
+			info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+		info = (siginfo_t){0};
+	}
+}
 
 static void handle_runner_dead(void *data, unsigned events)
 {
 	struct bubble *bubble = data;
-	siginfo_t info = {0};
 
-	if (bubble->pidfd <
-		0) /* while its number is still ours: what it left behind must not outlive it */
+	while (!bubble->control_closed && receive_one(bubble) > 0)
+		; /* a successor's number, or why there is none */
+	if (bubble->successor_fd >= 0 && follow_successor(bubble) == 0)
+		return;
+	/* while its number is still ours: what it left must not outlive it */
+	if (bubble->pidfd < 0)
 		(void)kill(-bubble->runner_pid, SIGKILL);
-	if (waitid(P_PIDFD, (id_t)bubble->runner_fd, &info, WEXITED | WNOHANG) < 0 &&
-		errno != ECHILD)
-		return;
-	if (info.si_pid == 0 && errno != ECHILD)
-		return;
-	bubble->runner_status = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+	reap_group(bubble);
 	bubble->runner_pid = 0;
 	loop_watch_stop(take_ptr(&bubble->runner_watch));
 	end_when_dead(bubble);
@@ -318,8 +354,7 @@ static void handle_start_timeout(void *data)
 	kill_because(bubble, &why);
 }
 
-/* --- For the caller.
- * -------------------------------------------------------------------------------------------- */
+/* --- For the caller. --- */
 
 static int watch_all(struct bubble *bubble, struct error *err)
 {
@@ -350,8 +385,8 @@ int bubble_spawn(struct loop *loop, struct bubble_kit *kit, const struct bubble_
 	bubble->hooks = *hooks;
 	bubble->start_timeout_ms = options->start_timeout_ms;
 	bubble->queue_end = &bubble->queue;
-	bubble->runner_fd = bubble->complaints_fd = bubble->control_fd = bubble->pidfd =
-		bubble->root_fd = -1;
+	bubble->runner_fd = bubble->successor_fd = bubble->complaints_fd = bubble->control_fd = -1;
+	bubble->pidfd = bubble->root_fd = -1;
 	r = bubble_spawn_runner(bubble, options, err);
 	if (r == 0)
 		r = watch_all(bubble, err);

@@ -47,8 +47,7 @@ const char *command_step(int step)
 	return names[step];
 }
 
-/* --- In the child: our memory, so no libc call that writes any of it, errno included.
- * ------------------------- */
+/* --- In the child: our memory, so no libc call that writes any of it, errno included. --- */
 
 static void child_fail(const struct launch *launch, enum step step, long error)
 {
@@ -152,9 +151,7 @@ static void child_main(void *arg)
 	child_fail(launch, STEP_EXEC, child_exec(launch));
 }
 
-/* --- In init.
- * --------------------------------------------------------------------------------------------------
- */
+/* --- In init. --- */
 
 static void close_fd(int fd)
 {

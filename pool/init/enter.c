@@ -2,9 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "pool/init/init.h"
@@ -16,7 +19,8 @@ static int fail(const char *what)
 	return 1;
 }
 
-static int join_cgroup(void)
+/* Moving into a cgroup waits for an RCU grace period, 10 ms and more on an idle machine. */
+static int move_to_cgroup(void)
 {
 	int fd = openat(INIT_CGROUP_FD, "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	ssize_t n;
@@ -25,8 +29,28 @@ static int join_cgroup(void)
 		return -1;
 	n = write(fd, "0", 1);
 	(void)close(fd);
-	(void)close(INIT_CGROUP_FD);
 	return n == 1 ? 0 : -1;
+}
+
+/*
+ * Being born there costs nothing. So another child of the daemon's is made in the cgroup, to go on in our place: returns 1
+ * in the one that is to end, 0 in the one that goes on.
+ */
+static int enter_cgroup(void)
+{
+	struct clone_args args = {
+		.flags = CLONE_PARENT | CLONE_INTO_CGROUP, .cgroup = INIT_CGROUP_FD};
+	struct init_report report = {.version = INIT_PROTOCOL_VERSION, .kind = INIT_SUCCESSOR};
+	long pid = syscall(SYS_clone3, &args, sizeof(args));
+
+	if (pid < 0)
+		return move_to_cgroup();
+	if (pid == 0)
+		return 0;
+	report.pid = (pid_t)pid;
+	if (!report_send(&report, -1))
+		(void)kill((pid_t)pid, SIGKILL);
+	return 1;
 }
 
 static bool parse_id(const char *text, unsigned *ret_id)
@@ -54,13 +78,19 @@ int enter(int argc, char **argv)
 {
 	char *no_environment[] = {NULL};
 	unsigned uid, gid;
+	int r = 0;
 
 	if (argc < 4 || !parse_id(argv[0], &uid) || !parse_id(argv[1], &gid)) {
 		errno = EINVAL;
 		return fail("uid, gid");
 	}
-	if (strcmp(argv[2], "cgroup") == 0 && join_cgroup() < 0)
+	if (strcmp(argv[2], "cgroup") == 0)
+		r = enter_cgroup();
+	if (r < 0)
 		return fail("joining the slot's cgroup");
+	if (r > 0)
+		return 0;
+	(void)close(INIT_CGROUP_FD);
 	if (become(uid, gid) < 0)
 		return fail("becoming the slot's user");
 	(void)execve(argv[3], argv + 3, no_environment);

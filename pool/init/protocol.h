@@ -4,6 +4,7 @@
  * socket pair.
  *
  *	init                         daemon
+ *	SUCCESSOR       ->                      from the exec helper, where there is a cgroup
  *	HELLO           ->                      init's pidfd comes with it
  *	                <-           SETUP      sent before init even runs; it waits in the socket
  *	READY + fd of / ->                      or FAILED with the step's name, and init exits
@@ -79,7 +80,8 @@ struct init_request {
 };
 
 enum init_report_kind {
-	INIT_HELLO = 1,
+	INIT_SUCCESSOR = 1, /* from the exec helper */
+	INIT_HELLO,
 	INIT_FAILED,
 	INIT_READY,
 	INIT_STARTED,
@@ -93,7 +95,7 @@ struct init_report {
 	uint32_t version;
 	uint32_t kind;
 	uint32_t id;
-	int32_t pid; /* STARTED, DONE: of the leader, inside; also its process group and session */
+	int32_t pid; /* SUCCESSOR: of bwrap, on the host. STARTED, DONE: of the leader, inside; also its process group and session */
 	int32_t error;     /* FAILED, START_FAILED: errno */
 	int32_t status;    /* DONE: as wait4() gives it */
 	uint32_t commands; /* PONG: leaders that live */

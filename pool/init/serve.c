@@ -63,9 +63,7 @@ static bool watch(struct server *server, int fd)
 	return epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* --- Commands.
- * --------------------------------------------------------------------------------------------------
- */
+/* --- Commands. --- */
 
 static void handle_start_failed(
 	struct server *server, struct command *command, const struct command_failure *failure)
@@ -169,9 +167,7 @@ static void handle_sigchld(struct server *server)
 	reap(server);
 }
 
-/* --- Requests.
- * --------------------------------------------------------------------------------------------------
- */
+/* --- Requests. --- */
 
 static void handle_exec(struct server *server, size_t payload_size, int *fds, size_t fd_count)
 {

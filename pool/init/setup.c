@@ -65,8 +65,8 @@ static int receive_options(struct setup *setup)
  * want it so. */
 static int close_inherited(struct setup *setup)
 {
-	if (dup2(STDIN_FILENO, STDERR_FILENO) <
-		0) /* /dev/null; it was the daemon's record of bwrap's complaints */
+	/* /dev/null takes the place of what was the daemon's record of bwrap's complaints */
+	if (dup2(STDIN_FILENO, STDERR_FILENO) < 0)
 		return -errno;
 	if (close_range(INIT_CONTROL_FD + 1, ~0U, 0) < 0)
 		return -errno;
