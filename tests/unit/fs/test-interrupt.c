@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "fs/interrupt.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -100,6 +101,24 @@ static void the_thread_group_is_read_from_status(void **state)
 	assert_int_equal(process_of_thread(0x7fffffff), 0);
 }
 
+static void *tell_process(void *data)
+{
+	pid_t *process = data;
+
+	*process = gettid() == getpid() ? -1 : process_of_thread(gettid());
+	return NULL;
+}
+
+static void another_thread_belongs_to_the_same_process(void **state)
+{
+	pthread_t thread;
+	pid_t process = 0;
+
+	assert_int_equal(pthread_create(&thread, NULL, tell_process, &process), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(process, getpid());
+}
+
 static const char *stat_text(
 	const char *name, unsigned flags, unsigned exit_code, char *buf, size_t size)
 {
@@ -167,6 +186,7 @@ int main(void)
 		cmocka_unit_test(a_thread_that_cannot_be_seen_cancels),
 		cmocka_unit_test(a_process_name_cannot_forge_a_line),
 		cmocka_unit_test(the_thread_group_is_read_from_status),
+		cmocka_unit_test(another_thread_belongs_to_the_same_process),
 		cmocka_unit_test(a_process_dies_of_a_signal_when_it_exits_with_one),
 		cmocka_unit_test(a_process_that_exits_by_itself_or_lives_is_not_dying),
 		cmocka_unit_test(what_is_no_stat_line_tells_of_no_death),
