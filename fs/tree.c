@@ -16,8 +16,13 @@
 #include "pool/pool.h"
 #include "providers/lease.h"
 
-/* What [mount] mode may leave of a mode: a directory, a file to read, a file to read and write. */
-enum { DIRECTORY = S_IFDIR | 0777, READ_ONLY = S_IFREG | 0444, REQUEST = S_IFREG | 0666 };
+/* What [mount] mode may leave of a mode: a directory, one that never changes, a file to read, a file to read and write. */
+enum {
+	DIRECTORY = S_IFDIR | 0777,
+	LISTING = S_IFDIR | 0555,
+	READ_ONLY = S_IFREG | 0444,
+	REQUEST = S_IFREG | 0666
+};
 
 /* clang-format off */
 static const struct node_type types[NODE_KIND_COUNT] = {
@@ -30,7 +35,7 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_EVENTS]           = { "events", NODE_ROOT, READ_ONLY, .render = render_events },
 	[NODE_LAST_ERROR]       = { "last_error", NODE_ROOT, READ_ONLY, .render = render_last_error },
 	[NODE_LEASES]           = { "leases", NODE_ROOT, DIRECTORY },
-	[NODE_SLOTS]            = { "slots", NODE_ROOT, DIRECTORY },
+	[NODE_SLOTS]            = { "slots", NODE_ROOT, LISTING },
 
 	[NODE_LEASE]            = { .parent = NODE_LEASES, .mode = DIRECTORY },
 	[NODE_LEASE_JSON]       = { "lease.json", NODE_LEASE, READ_ONLY, .render = render_lease_json },
@@ -41,7 +46,7 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_LEASE_LAST_ERROR] = { "last_error", NODE_LEASE, READ_ONLY, .render = render_last_error },
 	[NODE_FS]               = { "fs", NODE_LEASE, DIRECTORY },
 
-	[NODE_SLOT]             = { .parent = NODE_SLOTS, .mode = DIRECTORY },
+	[NODE_SLOT]             = { .parent = NODE_SLOTS, .mode = LISTING },
 	[NODE_SLOT_STATE]       = { "state", NODE_SLOT, READ_ONLY, .render = render_slot_state },
 	[NODE_SLOT_GENERATION]  = { "generation", NODE_SLOT, READ_ONLY, .render = render_slot_generation },
 	[NODE_SLOT_LEASE]       = { "lease", NODE_SLOT, READ_ONLY, .render = render_slot_lease },
