@@ -171,7 +171,7 @@ static bool keep_fd(const struct cmsghdr *c, int *kept)
 
 static bool collect(struct msghdr *message, struct attached *attached)
 {
-	bool good = !(message->msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+	bool good = !(message->msg_flags & MSG_TRUNC);
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
 		if (c->cmsg_level != SOL_SOCKET)
@@ -215,17 +215,20 @@ int bubble_receive(
 		.msg_control = &control,
 		.msg_controllen = sizeof(control.room)};
 	ssize_t size = receive(bubble->control_fd, &message);
+	bool full;
 
 	*ret_attached = (struct attached){.fd = -1, .pidfd = -1};
 	if (size < 0 && errno == EAGAIN)
 		return 0;
 	if (size <= 0)
 		return -ENOTCONN;
+	/* room there was, so it is the daemon that has no descriptors left */
+	full = (message.msg_flags & MSG_CTRUNC) != 0;
 	if (!collect(&message, ret_attached) || size != (ssize_t)sizeof(*ret_report) ||
-		ret_report->version != INIT_PROTOCOL_VERSION) {
+		ret_report->version != INIT_PROTOCOL_VERSION || full) {
 		closep(&ret_attached->fd);
 		closep(&ret_attached->pidfd);
-		return -EPROTO;
+		return full ? -EMFILE : -EPROTO;
 	}
 	ret_report->step[sizeof(ret_report->step) - 1] = '\0';
 	return 1;

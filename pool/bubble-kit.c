@@ -14,6 +14,10 @@
 #include "pool/init/image.h"
 #include "pool/syscall-filter.h"
 
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
 enum { FIRST_HIGH_FD = 16 }; /* above the numbers that a spawn fills */
 
 static int write_image(int fd)
@@ -28,11 +32,20 @@ static int write_image(int fd)
 	return 0;
 }
 
+/* Kernels before 6.3 do not know MFD_EXEC; on later ones the administrator may demand it (vm.memfd_noexec). */
+static int create_executable(void)
+{
+	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd = memfd_create("dressage-init", flags | MFD_EXEC);
+
+	return fd < 0 && errno == EINVAL ? memfd_create("dressage-init", flags) : fd;
+}
+
 /* Readable for others: a program that its user cannot read starts non-dumpable and could not write
  * its own uid_map. */
 static int open_image(int *ret_fd, struct error *err)
 {
-	CLEANUP(closep) int fd = memfd_create("dressage-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	CLEANUP(closep) int fd = create_executable();
 	int high;
 
 	if (fd < 0 || fchmod(fd, 0777) < 0 || write_image(fd) < 0)

@@ -115,7 +115,7 @@ static void close_fds(struct bubble *bubble)
 	}
 }
 
-static int receive_one(struct bubble *bubble);
+static void hear(struct bubble *bubble);
 static void handle_runner_dead(void *data, unsigned events);
 
 /* The last thing a handler calls: died() may destroy the bubble. */
@@ -127,8 +127,7 @@ static void end_when_dead(struct bubble *bubble)
 		return;
 	if (bubble->pidfd >= 0 ? !bubble->init_dead : !bubble->control_closed)
 		return;
-	while (!bubble->control_closed && receive_one(bubble) > 0)
-		; /* its last words may come behind its death */
+	hear(bubble); /* its last words may come behind its death */
 	bubble->ended = true;
 	explain(bubble);
 	stop_watching(bubble);
@@ -155,14 +154,14 @@ static void handle_pid_dead(void *data, unsigned events)
  */
 static int pidfd_of_number(struct bubble *bubble, pid_t pid)
 {
-	int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	int fd = pidfd_open(pid, 0);
 	char byte;
 
 	if (fd < 0)
-		return -ESRCH;
+		return errno == EMFILE || errno == ENFILE ? -EMFILE : -EPROTO;
 	if (recv(bubble->control_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
 		(void)close(fd);
-		return -ESRCH;
+		return -EPROTO;
 	}
 	return fd;
 }
@@ -177,7 +176,9 @@ static int handle_successor(struct bubble *bubble, const struct init_report *rep
 	if (waitid(P_PID, (id_t)report->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
 		return -EPROTO;
 	bubble->successor_fd = pidfd_open(report->pid, 0);
-	return bubble->successor_fd < 0 ? -EPROTO : 0;
+	if (bubble->successor_fd < 0)
+		return errno == EMFILE || errno == ENFILE ? -EMFILE : -EPROTO;
+	return 0;
 }
 
 static int handle_hello(struct bubble *bubble, struct attached *attached)
@@ -190,7 +191,7 @@ static int handle_hello(struct bubble *bubble, struct attached *attached)
 	if (fd < 0)
 		fd = pidfd_of_number(bubble, attached->pid);
 	if (fd < 0)
-		return -EPROTO;
+		return fd;
 	/* every further message would bring its own */
 	(void)setsockopt(bubble->control_fd, SOL_SOCKET, SO_PASSPIDFD, &off, sizeof(off));
 	(void)setsockopt(bubble->control_fd, SOL_SOCKET, SO_PASSCRED, &off, sizeof(off));
@@ -270,29 +271,43 @@ static int receive_one(struct bubble *bubble)
 	return r < 0 ? r : 1;
 }
 
-static void handle_control(void *data, unsigned events)
+static const char *breach(int r)
 {
-	struct bubble *bubble = data;
+	return r == -EMFILE ? "the daemon has no descriptor left for it"
+			    : "its init broke the protocol";
+}
+
+/* Until there is nothing more now, or ever. */
+static void hear(struct bubble *bubble)
+{
 	struct error why;
 	int r;
 
-	if ((events & LOOP_WRITABLE) && bubble->queue)
-		bubble_send_queued(bubble);
+	if (bubble->control_closed)
+		return;
 	do
 		r = receive_one(bubble);
 	while (r > 0);
 	if (r == 0)
 		return;
-	if (r == -EPROTO) {
-		(void)error_reason(&why, EPROTO, REASON_SLOT_LOST,
-			"slot %u: its init broke the protocol", bubble->slot);
-		kill_because(bubble, &why);
-	}
 	/* the end, or nothing more that we want to hear */
 	bubble->control_closed = true;
 	loop_watch_stop(take_ptr(&bubble->control_watch));
-	if (r == -ENOTCONN)
+	if (r == -ENOTCONN) {
 		send_kill(bubble);
+		return;
+	}
+	(void)error_reason(&why, -r, REASON_SLOT_LOST, "slot %u: %s", bubble->slot, breach(r));
+	kill_because(bubble, &why);
+}
+
+static void handle_control(void *data, unsigned events)
+{
+	struct bubble *bubble = data;
+
+	if ((events & LOOP_WRITABLE) && bubble->queue)
+		bubble_send_queued(bubble);
+	hear(bubble);
 	end_when_dead(bubble);
 }
 
@@ -329,8 +344,7 @@ static void handle_runner_dead(void *data, unsigned events)
 {
 	struct bubble *bubble = data;
 
-	while (!bubble->control_closed && receive_one(bubble) > 0)
-		; /* a successor's number, or why there is none */
+	hear(bubble); /* a successor's number, or why there is none */
 	if (bubble->successor_fd >= 0 && follow_successor(bubble) == 0)
 		return;
 	/* while its number is still ours: what it left must not outlive it */

@@ -102,11 +102,13 @@ static int remount(const char *target, const char *type, unsigned long flags, co
 	return mount(type, target, type, MS_REMOUNT | flags, options) < 0 ? -errno : 0;
 }
 
-/* Hides what commands of the same uid could write: /proc/1/oom_score_adj, coredump_filter, sched
- * ... */
+/*
+ * Hides what commands of the same uid could write: /proc/1/oom_score_adj, coredump_filter, sched ... Not hidepid=2, which
+ * shows everything to members of the host's group 0.
+ */
 static int hide_init(struct setup *setup)
 {
-	return remount("/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2");
+	return remount("/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=ptraceable");
 }
 
 /* An inode costs kernel memory that the size of a tmpfs does not count. */

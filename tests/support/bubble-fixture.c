@@ -37,10 +37,13 @@ static const char *find_obstacle(void)
 	return NULL;
 }
 
-static void drop_root(void)
+/* A user in the host's groups 0 (of root) and 42 (of shadow) is what an unprivileged daemon cannot help being. */
+static void drop_root(bool keep_groups)
 {
-	if (setgroups(0, NULL) < 0 ||
-		setresgid(PLAIN_DAEMON_UID, PLAIN_DAEMON_UID, PLAIN_DAEMON_UID) < 0 ||
+	const gid_t groups[] = {0, 42};
+	gid_t gid = keep_groups ? 0 : PLAIN_DAEMON_UID;
+
+	if (setgroups(keep_groups ? 2 : 0, groups) < 0 || setresgid(gid, gid, gid) < 0 ||
 		setresuid(PLAIN_DAEMON_UID, PLAIN_DAEMON_UID, PLAIN_DAEMON_UID) < 0) {
 		perror("dropping root");
 		exit(1);
@@ -49,7 +52,8 @@ static void drop_root(void)
 
 bool fixture_begin_tests(int argc, char **argv)
 {
-	bool as_user = argc > 1 && strcmp(argv[1], "--user") == 0;
+	bool in_groups = argc > 1 && strcmp(argv[1], "--user-in-groups") == 0;
+	bool as_user = in_groups || (argc > 1 && strcmp(argv[1], "--user") == 0);
 	const char *obstacle;
 
 	if (as_user && geteuid() != 0) {
@@ -57,7 +61,7 @@ bool fixture_begin_tests(int argc, char **argv)
 		return false;
 	}
 	if (as_user)
-		drop_root();
+		drop_root(in_groups);
 	obstacle = find_obstacle();
 	if (obstacle)
 		printf("1..0 # SKIP %s\n", obstacle);

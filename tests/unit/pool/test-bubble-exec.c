@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/loop.h"
 #include "tests/support/bubble-fixture.h"
 
@@ -51,7 +52,7 @@ static void expect_output(struct fixture *fixture, const char *script, const cha
 	struct fixture_result result;
 
 	fixture_shell(fixture, 0, script, &result);
-	assert_exit(&result, 0);
+	assert_true(result.started);
 	assert_string_equal(result.out.data, output);
 	fixture_result_fini(&result);
 }
@@ -389,6 +390,66 @@ static void etc_has_its_user_and_no_secrets(void **state)
 		"slot\nthere\n");
 }
 
+/* Another configuration, another fixture. */
+static void expect_with(const struct config *config, const char *script, const char *output)
+{
+	struct fixture fixture;
+
+	fixture_init(&fixture);
+	fixture.config = *config;
+	fixture_open(&fixture);
+	(void)fixture_start(&fixture, 0);
+	expect_output(&fixture, script, output);
+	fixture_fini(&fixture);
+}
+
+static void the_inside_user_may_be_root_without_being_it(void **state)
+{
+	struct config config = ((struct fixture *)*state)->config;
+
+	config.slot.uid = config.slot.gid = 0;
+	expect_with(&config,
+		"id -un; id -u; touch /workspace/f && stat -c %u /workspace/f; chown 1 /workspace/f 2>&1",
+		"root\n0\n0\nchown: changing ownership of '/workspace/f': Invalid argument\n");
+}
+
+static void in_the_hosts_network_its_names_and_interfaces_are_there(void **state)
+{
+	struct config config = ((struct fixture *)*state)->config;
+	CLEANUP(strbuf_fini) struct strbuf expected = STRBUF_INIT;
+	FILE *command =
+		popen("cat /etc/resolv.conf; ls /sys/class/net | sort | tr '\\n' ' '", "re");
+	size_t n;
+
+	do {
+		n = fread(strbuf_room(&expected, 4096), 1, 4096, command);
+		strbuf_grown(&expected, n);
+	} while (n > 0);
+	(void)pclose(command);
+	config.slot.network = NETWORK_HOST;
+	expect_with(&config,
+		"cat /etc/resolv.conf; tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' ' | sort | tr '\\n' ' '",
+		expected.data);
+}
+
+static void readonly_mounts_replace_the_usual_ones(void **state)
+{
+	struct config config = ((struct fixture *)*state)->config;
+	const char *const wanted[] = {
+		"/usr/bin", "/usr/lib", "/usr/lib64", "/bin", "/lib", "/lib64"};
+	char *words[7] = {NULL};
+	size_t count = 0;
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+		if (access(wanted[i], F_OK) == 0)
+			words[count++] = (char *)wanted[i];
+	}
+	config.slot.readonly_mounts = (struct word_list){.words = words, .count = count};
+	expect_with(&config,
+		"ls -d /usr/bin /usr/share /sbin 2>/dev/null; stat -c %a /usr; touch /usr/bin/x 2>/dev/null || echo read-only",
+		"/usr/bin\n755\nread-only\n");
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -413,6 +474,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_child_stopped_before_its_exec_does_not_hold_init),
 		cmocka_unit_test(limits_hold),
 		cmocka_unit_test(etc_has_its_user_and_no_secrets),
+		cmocka_unit_test(the_inside_user_may_be_root_without_being_it),
+		cmocka_unit_test(in_the_hosts_network_its_names_and_interfaces_are_there),
+		cmocka_unit_test(readonly_mounts_replace_the_usual_ones),
 	};
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
 

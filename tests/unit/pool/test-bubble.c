@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -336,6 +337,21 @@ static void bwraps_own_complaint_is_the_reason(void **state)
 	assert_why(fixture, EIO, "bwrap: Can't find source path");
 }
 
+static void a_daemon_without_descriptors_says_so(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble_options options = fixture_options(fixture, 0);
+	struct rlimit before, none;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){0, before.rlim_max};
+	fixture_spawn(fixture, 0, &options);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	fixture_wait(fixture, &fixture->slots[0].died);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_why(fixture, EMFILE, "no descriptor left");
+}
+
 static void a_missing_bwrap_is_said_with_the_way_out(void **state)
 {
 	struct fixture fixture;
@@ -507,6 +523,7 @@ int main(int argc, char **argv)
 		REAL(an_init_of_another_version_refuses_to_start),
 		REAL(a_failed_step_ends_the_start_with_its_name),
 		REAL(bwraps_own_complaint_is_the_reason),
+		REAL(a_daemon_without_descriptors_says_so),
 		cmocka_unit_test(a_missing_bwrap_is_said_with_the_way_out),
 		cmocka_unit_test(the_last_line_of_standard_error_is_told),
 		cmocka_unit_test(a_start_that_takes_too_long_is_ended),
