@@ -38,7 +38,7 @@ static bool read_mount_line(const char *line, const char *end, struct mount_line
 	for (unsigned i = 0; i < 6; i++) {
 		fields[i] = at;
 		at = memchr(at, ' ', (size_t)(end - at));
-		if (!at)
+		if (!at || at > dash)
 			return false;
 		at++;
 	}
