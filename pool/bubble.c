@@ -158,10 +158,10 @@ static int pidfd_of_number(struct bubble *bubble, pid_t pid)
 	char byte;
 
 	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE ? -EMFILE : -EPROTO;
+		return errno == EMFILE || errno == ENFILE ? -EMFILE : -ESRCH;
 	if (recv(bubble->control_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
 		(void)close(fd);
-		return -EPROTO;
+		return -ESRCH;
 	}
 	return fd;
 }
@@ -190,6 +190,8 @@ static int handle_hello(struct bubble *bubble, struct attached *attached)
 		goto refuse;
 	if (fd < 0)
 		fd = pidfd_of_number(bubble, attached->pid);
+	if (fd == -ESRCH)
+		return 0; /* dead already: the end of its socket tells the rest */
 	if (fd < 0)
 		return fd;
 	/* every further message would bring its own */
