@@ -19,9 +19,13 @@
  */
 enum { LOOK_AFTER_MS = 20 };
 
+/* Dead children taken in at a time: commands that fork for ever must not keep the daemon waiting. */
+enum { REAP_AT_ONCE = 64 };
+
 struct server {
 	int epoll_fd, signal_fd;
 	bool daemon_gone;
+	bool reaping;    /* more dead may wait than were taken in */
 	bool launching;  /* of some command the outcome of exec is not known */
 	int64_t look_at; /* when to look, if so: milliseconds of CLOCK_MONOTONIC */
 	struct command *commands;
@@ -151,11 +155,14 @@ static void handle_death(struct server *server, pid_t pid, int status, const str
 static void reap(struct server *server)
 {
 	struct rusage usage;
-	int status;
+	int status, count = 0;
 	pid_t pid;
 
-	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0)
+	while (count < REAP_AT_ONCE && (pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0) {
 		handle_death(server, pid, status, &usage);
+		count++;
+	}
+	server->reaping = count == REAP_AT_ONCE;
 }
 
 static void handle_sigchld(struct server *server)
@@ -164,7 +171,7 @@ static void handle_sigchld(struct server *server)
 
 	while (read(server->signal_fd, &info, sizeof(info)) > 0)
 		;
-	reap(server);
+	server->reaping = true;
 }
 
 /* --- Requests. --- */
@@ -304,8 +311,10 @@ static bool open_server(struct server *server)
 
 static int wait_ms(const struct server *server)
 {
-	int64_t left = server->look_at - now_ms();
+	int64_t left = server->launching ? server->look_at - now_ms() : 0;
 
+	if (server->reaping)
+		return 0;
 	if (!server->launching)
 		return -1;
 	return left > 0 ? (int)left : 0;
@@ -323,7 +332,9 @@ void serve(void)
 
 		for (int i = 0; i < count && !server.daemon_gone; i++)
 			handle_event(&server, &events[i]);
-		if (server.launching && wait_ms(&server) == 0)
+		if (server.reaping)
+			reap(&server);
+		if (server.launching && server.look_at <= now_ms())
 			look_at_launches(&server);
 	}
 }

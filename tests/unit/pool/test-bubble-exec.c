@@ -371,6 +371,31 @@ static void a_child_stopped_before_its_exec_does_not_hold_init(void **state)
 	fixture_result_fini(&attacker);
 }
 
+static void processes_that_fork_for_ever_do_not_starve_init(void **state)
+{
+	enum { COUNT = 4 };
+	struct fixture_result churn[COUNT];
+	int inputs[COUNT];
+
+	for (int i = 0; i < COUNT; i++)
+		inputs[i] = begin_waiting(*state, "while :; do (true &) ; done", &churn[i]);
+	for (int i = 0; i < COUNT; i++)
+		fixture_wait(*state, &churn[i].started);
+	for (int i = 0; i < 10; i++) {
+		struct fixture_result other;
+
+		fixture_run(*state, 0, (const char *const[]){"true", NULL}, &other);
+		assert_exit(&other, 0);
+		fixture_result_fini(&other);
+	}
+	for (int i = 0; i < COUNT; i++) {
+		bubble_exec_signal(churn[i].exec, SIGKILL);
+		fixture_wait(*state, &churn[i].ended);
+		(void)close(inputs[i]);
+		fixture_result_fini(&churn[i]);
+	}
+}
+
 static void limits_hold(void **state)
 {
 	expect_output(*state, "grep -E 'processes|open files|core' /proc/self/limits | tr -s ' '",
@@ -472,6 +497,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_signal_reaches_the_whole_group),
 		cmocka_unit_test(orphans_live_on_and_are_reaped),
 		cmocka_unit_test(a_child_stopped_before_its_exec_does_not_hold_init),
+		cmocka_unit_test(processes_that_fork_for_ever_do_not_starve_init),
 		cmocka_unit_test(limits_hold),
 		cmocka_unit_test(etc_has_its_user_and_no_secrets),
 		cmocka_unit_test(the_inside_user_may_be_root_without_being_it),
