@@ -43,9 +43,17 @@ static void load_config(struct pool_fixture *f, unsigned slots, const char *cons
 
 void pool_fixture_init(struct pool_fixture *f, unsigned slots, const char *const *overrides)
 {
+	char dir[] = "/tmp/dressage-pool-XXXXXX";
+
+	assert_non_null(mkdtemp(dir));
+	pool_fixture_init_in(f, dir, slots, overrides);
+}
+
+void pool_fixture_init_in(
+	struct pool_fixture *f, const char *dir, unsigned slots, const char *const *overrides)
+{
 	*f = (struct pool_fixture){0};
-	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/dressage-pool-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
+	(void)snprintf(f->dir, sizeof(f->dir), "%s", dir);
 	load_config(f, slots, overrides);
 	assert_int_equal(loop_create(&f->loop, NULL), 0);
 	assert_int_equal(events_create(1000, &f->events, NULL), 0);
@@ -72,19 +80,26 @@ static void note_done(void *data, int r, const struct error *err)
 	*done = (struct done){.told = true, .r = r, .err = err ? *err : ERROR_NONE};
 }
 
-void pool_fixture_open(struct pool_fixture *f)
+int pool_fixture_try(struct pool_fixture *f, struct error *err)
 {
 	const struct pool_hooks hooks = {.slot_lost = note_lost, .data = f};
-	struct error err = ERROR_NONE;
 	struct done started = {0};
 
-	if (journal_open(f->loop, f->dir, &f->journal, &err) < 0 ||
-		pool_create(f->loop, f->config, f->journal, f->events, &hooks, &f->pool, &err) < 0)
-		fail_msg("%s", err.text);
+	if (journal_open(f->loop, f->dir, &f->journal, err) < 0 ||
+		pool_create(f->loop, f->config, f->journal, f->events, &hooks, &f->pool, err) < 0)
+		return -err->code;
 	pool_start(f->pool, note_done, &started);
 	pool_fixture_wait(f, &started.told);
-	if (started.r < 0)
-		fail_msg("%s", started.err.text);
+	*err = started.err;
+	return started.r;
+}
+
+void pool_fixture_open(struct pool_fixture *f)
+{
+	struct error err = ERROR_NONE;
+
+	if (pool_fixture_try(f, &err) < 0)
+		fail_msg("%s", err.text);
 }
 
 void pool_fixture_close(struct pool_fixture *f)
@@ -131,6 +146,11 @@ static void turn_until(struct pool_fixture *f, bool (*over)(const void *data), c
 		(void)uv_run(loop_uv(f->loop), UV_RUN_ONCE);
 	loop_timer_stop(deadline);
 	assert_true(over(data));
+}
+
+void pool_fixture_turn(struct pool_fixture *f)
+{
+	(void)uv_run(loop_uv(f->loop), UV_RUN_ONCE);
 }
 
 static bool is_set(const void *data)

@@ -25,12 +25,19 @@ struct pool_fixture {
 
 /* overrides: "section.key=value", NULL-terminated, beside the directories; NULL: none. */
 void pool_fixture_init(struct pool_fixture *f, unsigned slots, const char *const *overrides);
+/* The same in a directory that is there. */
+void pool_fixture_init_in(
+	struct pool_fixture *f, const char *dir, unsigned slots, const char *const *overrides);
+/* Makes the pool and waits until its start is over; -errno as pool_start() tells. */
+int pool_fixture_try(struct pool_fixture *f, struct error *err);
 /* Makes the pool and waits until every slot is READY. */
 void pool_fixture_open(struct pool_fixture *f);
 /* Stops and destroys the pool, closes the journal; the state directory stays. */
 void pool_fixture_close(struct pool_fixture *f);
 /* The same, and removes everything. */
 void pool_fixture_fini(struct pool_fixture *f);
+/* Turns the loop once, whatever happens first. */
+void pool_fixture_turn(struct pool_fixture *f);
 /* Turns the loop until the flag is set. */
 void pool_fixture_wait(struct pool_fixture *f, const bool *flag);
 void pool_fixture_wait_state(struct pool_fixture *f, struct slot *slot, enum slot_state state);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Real slots. `--user` runs everything as an ordinary user's daemon. */
 #include <errno.h>
-#include <ftw.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,12 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "base/operation.h"
+#include "pool/process.h"
 #include "tests/support/bubble-fixture.h"
 #include "tests/support/pool-fixture.h"
 
@@ -46,6 +49,23 @@ static int tear_down(void **state)
 {
 	pool_fixture_fini(*state);
 	return 0;
+}
+
+/* An orphan's zombie counts as gone: in a container nobody may reap it. */
+static bool slot_is_running(pid_t pid)
+{
+	char path[64], text[512] = "";
+	const char *at;
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	(void)fread(text, 1, sizeof(text) - 1, file);
+	(void)fclose(file);
+	at = strrchr(text, ')');
+	return at && at[2] != 'Z' && at[2] != 'X';
 }
 
 static void every_slot_starts_ready(void **state)
@@ -356,6 +376,159 @@ static void a_second_pool_on_the_same_slot_directory_is_refused(void **state)
 	assert_null(second);
 }
 
+/* A daemon of its own, which lends a slot, runs a command, tells init's pid, and waits for its end. */
+static void be_a_daemon(const char *dir, int report_fd)
+{
+	static struct pool_fixture fixture;
+	static struct run_outcome run;
+	struct slot *slot;
+	pid_t pid;
+
+	pool_fixture_init_in(&fixture, dir, 2, NULL);
+	pool_fixture_open(&fixture);
+	slot = loan_take(&fixture, "t");
+	run_begin_script(slot, &run, "echo x > file; setsid sleep 1000 & exec sleep 1000");
+	pid = slot_view(slot).pid;
+	if (write(report_fd, &pid, sizeof(pid)) == sizeof(pid))
+		pool_fixture_wait(&fixture, &run.ended);
+	_exit(1);
+}
+
+static void what_a_killed_daemon_left_is_cleared_by_the_next_start(void **state)
+{
+	static struct pool_fixture fixture;
+	struct pool_fixture *f = &fixture;
+	char dir[] = "/tmp/dressage-pool-XXXXXX";
+	struct run_outcome run;
+	struct slot *slot;
+	int report[2];
+	pid_t daemon_pid, init_pid;
+
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(pipe(report), 0);
+	daemon_pid = fork();
+	if (daemon_pid == 0)
+		be_a_daemon(dir, report[1]);
+	assert_int_equal(read(report[0], &init_pid, sizeof(init_pid)), sizeof(init_pid));
+	assert_true(process_starttime(init_pid) > 0);
+	assert_int_equal(kill(daemon_pid, SIGKILL), 0);
+	assert_int_equal(waitpid(daemon_pid, NULL, 0), daemon_pid);
+	pool_fixture_init_in(f, dir, 2, NULL);
+	pool_fixture_open(f);
+	assert_true(!slot_is_running(init_pid));
+	slot = loan_take(f, "t");
+	assert_int_equal(slot_view(slot).generation, 2);
+	run_script(f, slot, &run, "ls");
+	assert_string_equal(run.result.out.data, "");
+	run_fini(&run);
+	(void)close(report[0]);
+	(void)close(report[1]);
+	pool_fixture_fini(f);
+}
+
+/* A bwrap that fails for as long as the flag file is there. */
+static void write_moody_bwrap(const char *path, const char *flag)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_true(
+		fprintf(file,
+			"#!/bin/sh\n[ -e %s ] && { echo 'bwrap: not today' >&2; exit 1; }\nexec bwrap \"$@\"\n",
+			flag) > 0);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(chmod(path, 0755), 0);
+	file = fopen(flag, "w");
+	assert_non_null(file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void a_slot_that_cannot_start_says_why_and_is_tried_again(void **state)
+{
+	static struct pool_fixture fixture;
+	struct pool_fixture *f = &fixture;
+	char dir[] = "/tmp/dressage-pool-XXXXXX";
+	char bwrap[64], flag[64], override[96];
+	const char *const overrides[] = {override, NULL};
+	struct error err = ERROR_NONE;
+
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(bwrap, sizeof(bwrap), "%s/bwrap", dir);
+	(void)snprintf(flag, sizeof(flag), "%s/flag", dir);
+	(void)snprintf(override, sizeof(override), "slot.bwrap=%s", bwrap);
+	write_moody_bwrap(bwrap, flag);
+	pool_fixture_init_in(f, dir, 2, overrides);
+	assert_true(pool_fixture_try(f, &err) < 0);
+	assert_non_null(strstr(err.text, "not today"));
+	assert_non_null(strstr(err.text, "2 of 2 slots"));
+	assert_non_null(strstr(slot_view(pool_slot(f->pool, 0)).last_error, "not today"));
+	assert_int_equal(unlink(flag), 0);
+	pool_fixture_wait_state(f, pool_slot(f->pool, 0), SLOT_READY);
+	pool_fixture_wait_state(f, pool_slot(f->pool, 1), SLOT_READY);
+	assert_non_null(loan_take(f, "t"));
+	pool_fixture_fini(f);
+}
+
+static void a_pool_can_be_destroyed_without_a_stop(void **state)
+{
+	static struct pool_fixture fixture;
+	struct pool_fixture *f = &fixture;
+	struct run_outcome run;
+	struct loan waiting;
+	struct slot *slot;
+	struct pollfd death = {.events = POLLIN};
+
+	pool_fixture_init(f, 2, NULL);
+	pool_fixture_open(f);
+	slot = loan_take(f, "t");
+	pool_return(f->pool, loan_take(f, "u"), REASON_TERMINATED);
+	loan_ask(f, &waiting, "w", 30000);
+	run_begin_script(slot, &run, "sleep 1000");
+	death.fd = dup(slot_pidfd(slot));
+	pool_destroy(take_ptr(&f->pool));
+	assert_false(run.ended);
+	assert_false(waiting.told);
+	assert_int_equal(poll(&death, 1, 20000), 1);
+	(void)close(death.fd);
+	pool_fixture_fini(f);
+}
+
+static void sixty_four_waiters_on_three_slots_are_all_served_once(void **state)
+{
+	enum { WAITERS = 64 };
+	static struct loan loans[WAITERS];
+	struct pool_fixture *f = *state;
+	unsigned returned = 0, out = 0;
+
+	for (unsigned i = 0; i < WAITERS; i++) {
+		char holder[16];
+
+		(void)snprintf(holder, sizeof(holder), "w%u", i % 40); /* some ask twice */
+		loan_ask(f, &loans[i], holder, 30000);
+	}
+	while (returned < WAITERS) {
+		for (unsigned i = 0; i < WAITERS; i++) {
+			if (!loans[i].told || !loans[i].slot)
+				continue;
+			assert_int_equal(loans[i].r, 0);
+			for (unsigned j = 0; j < i; j++)
+				assert_ptr_not_equal(loans[i].slot, loans[j].slot);
+			out++;
+		}
+		assert_in_range(out, 0, 3);
+		out = 0;
+		for (unsigned i = 0; i < WAITERS; i++) {
+			if (!loans[i].slot)
+				continue;
+			pool_return(f->pool, loans[i].slot, REASON_TERMINATED);
+			loans[i].slot = NULL;
+			returned++;
+		}
+		pool_fixture_turn(f);
+	}
+	assert_int_equal(pool_queue_length(f->pool), 0);
+}
+
 #define ONE(fn)   cmocka_unit_test_setup_teardown(fn, set_up_one, tear_down)
 #define THREE(fn) cmocka_unit_test_setup_teardown(fn, set_up_three, tear_down)
 
@@ -378,6 +551,10 @@ int main(int argc, char **argv)
 		THREE(a_stop_leaves_no_process_no_cgroup_and_no_directory),
 		THREE(a_stop_in_the_middle_of_starts_and_resets_is_clean),
 		ONE(rounds_leave_descriptors_processes_and_cgroups_as_before),
+		THREE(sixty_four_waiters_on_three_slots_are_all_served_once),
+		cmocka_unit_test(what_a_killed_daemon_left_is_cleared_by_the_next_start),
+		cmocka_unit_test(a_slot_that_cannot_start_says_why_and_is_tried_again),
+		cmocka_unit_test(a_pool_can_be_destroyed_without_a_stop),
 		ONE(a_second_pool_on_the_same_slot_directory_is_refused),
 	};
 
