@@ -113,6 +113,7 @@ void handle_open(struct request *request)
 		request_reply_code(request, ENOMEM);
 		return;
 	}
+	handle->impatient = (request->file.flags & O_NONBLOCK) != 0;
 	handle->reads = (request->file.flags & O_ACCMODE) != O_WRONLY;
 	request->file.fh = (uintptr_t)handle;
 	request->file.direct_io = 1;
@@ -246,15 +247,29 @@ static void read_text(struct handle *handle, struct request *request)
 		request, handle->text.data + from, left < request->size ? left : request->size);
 }
 
+/*
+ * The request whose reply is shown to a reader who wrote nothing. Who opened with O_NONBLOCK gets
+ * the last one that is done. Who set the flag later (Go, event loops) does so in order to poll, and
+ * wants what anybody gets.
+ */
+static struct job *shown_job(const struct handle *handle)
+{
+	const struct inode *inode = handle->inode;
+
+	if (!verb_of(handle)->shows_last)
+		return NULL;
+	if (handle->impatient && inode->last_done && !inode->last->done)
+		return inode->last_done;
+	return inode->last;
+}
+
 /* Reading without having written: the last request's reply, or what the file says by itself. True:
  * it has to wait. */
-static bool ask(struct handle *handle, bool may_wait)
+static bool ask(struct handle *handle)
 {
 	const struct verb *verb = verb_of(handle);
-	struct job *job = verb->shows_last ? handle->inode->last : NULL;
+	struct job *job = shown_job(handle);
 
-	if (job && !job->done && !may_wait && handle->inode->last_done)
-		job = handle->inode->last_done;
 	if (job)
 		return follow(handle, job_ref(job), false);
 	if (verb->usage)
@@ -290,7 +305,7 @@ static void read_conversation(struct handle *handle, struct request *request)
 		return;
 	}
 	if (r == CONVERSATION_ASK)
-		waits = ask(handle, !(request->file.flags & O_NONBLOCK));
+		waits = ask(handle);
 	if (r == CONVERSATION_COMMIT) {
 		request->commits = true;
 		result = commit(handle);
@@ -479,14 +494,14 @@ void handle_truncate(struct handle *handle)
 
 static bool read_would_wait(const struct handle *handle)
 {
-	const struct inode *inode = handle->inode;
+	const struct job *job;
 
 	if (!handle->conversing)
 		return false;
-	if (handle->talk.state == CONVERSATION_RUNNING)
-		return true;
-	return handle->talk.state == CONVERSATION_QUIET && verb_of(handle)->shows_last &&
-	       inode->last && !inode->last->done;
+	if (handle->talk.state != CONVERSATION_QUIET)
+		return handle->talk.state == CONVERSATION_RUNNING;
+	job = shown_job(handle);
+	return job && !job->done;
 }
 
 void handle_poll(struct request *request)

@@ -24,6 +24,7 @@ struct handle {
 	struct inode *inode;
 	struct node node;   /* its lease is counted */
 	struct strbuf text; /* of a file that can be rendered, as it was at open */
+	bool impatient;     /* opened with O_NONBLOCK, which is more than set later */
 	bool reads;         /* opened for reading */
 	bool conversing;    /* a request file, opened for writing or not: */
 	struct conversation talk;
