@@ -25,10 +25,13 @@ static void add_stream(
 	json_add_string(out, kept->data, text_size(kept, written > kept->size));
 }
 
+/* The bytes themselves, where the text does not tell them: not UTF-8, or with a NUL, where many a parser ends a text. */
 static void add_raw(
 	struct strbuf *out, const char *key, const struct strbuf *kept, uint64_t written)
 {
-	if (utf8_valid(kept->data, text_size(kept, written > kept->size)))
+	size_t size = text_size(kept, written > kept->size);
+
+	if (utf8_valid(kept->data, size) && !memchr(kept->data, '\0', size))
 		return;
 	json_add_key(out, key);
 	json_add_base64(out, kept->data, kept->size);

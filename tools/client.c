@@ -175,37 +175,45 @@ int client_read_file(
 	return 0;
 }
 
-/* The sentence of a failed request: in the error reply, which the descriptor still holds, else in
- * last_error beside the file. */
+/* The message of the error reply that a failed descriptor still holds. False: it holds none. */
+static bool read_error_reply(int fd, int code, struct error *err)
+{
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	const char *message;
+	cJSON *reply;
+	bool said;
+
+	if (read_rest(fd, &text) < 0)
+		return false;
+	reply = json_parse_reply(&text);
+	message = json_text(cJSON_GetObjectItemCaseSensitive(reply, "error"), "message");
+	said = *message != '\0';
+	if (said)
+		(void)error_set(err, code, "%s", message);
+	cJSON_Delete(reply);
+	return said;
+}
+
+/* The sentence in the last_error beside the file: maybe another request's, so only the second choice. */
+static bool read_last_error(
+	const struct client *client, const char *path, int code, struct error *err)
+{
+	CLEANUP(strbuf_fini) struct strbuf beside = STRBUF_INIT, sentence = STRBUF_INIT;
+	const char *slash = strrchr(path, '/');
+
+	strbuf_addf(&beside, "%.*slast_error", slash ? (int)(slash - path) + 1 : 0, path);
+	need_strbuf(&beside);
+	if (client_read_file(client, beside.data, &sentence, NULL) < 0 || sentence.size <= 1)
+		return false;
+	(void)error_set(err, code, "%.*s", (int)strcspn(sentence.data, "\n"), sentence.data);
+	return true;
+}
+
 static int explain(
 	const struct client *client, const char *path, int fd, int code, struct error *err)
 {
-	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
-	const char *slash = strrchr(path, '/');
-	cJSON *reply = NULL;
-
-	if (read_rest(fd, &text) == 0 &&
-		json_parse_object(text.data, text.size, &reply, NULL) == 0) {
-		const char *message =
-			json_text(cJSON_GetObjectItemCaseSensitive(reply, "error"), "message");
-		bool said = *message != '\0';
-
-		if (said)
-			(void)error_set(err, code, "%s", message);
-		cJSON_Delete(reply);
-		if (said)
-			return -code;
-	}
-	strbuf_clear(&text);
-	strbuf_addf(&text, "%.*slast_error", slash ? (int)(slash - path) + 1 : 0, path);
-	need_strbuf(&text);
-	{
-		CLEANUP(strbuf_fini) struct strbuf sentence = STRBUF_INIT;
-
-		if (client_read_file(client, text.data, &sentence, NULL) == 0 && sentence.size > 1)
-			return error_set(err, code, "%.*s", (int)strcspn(sentence.data, "\n"),
-				sentence.data);
-	}
+	if (read_error_reply(fd, code, err) || read_last_error(client, path, code, err))
+		return -code;
 	return error_errno(err, code, "'%s/%s'", client->mount, path);
 }
 
@@ -272,6 +280,11 @@ bool put_bytes(int fd, const char *bytes, size_t size)
 		size -= (size_t)n;
 	}
 	return true;
+}
+
+cJSON *json_parse_reply(const struct strbuf *reply)
+{
+	return cJSON_ParseWithLength(reply->data, reply->size);
 }
 
 const char *json_text(const cJSON *object, const char *key)

@@ -88,6 +88,9 @@ bool put_bytes(int fd, const char *bytes, size_t size);
 void need_memory(const void *pointer);
 void need_strbuf(const struct strbuf *buf);
 
+/* What the daemon said, parsed (it may hold \u0000, which no request may). cJSON_Delete() it; NULL: no JSON. */
+cJSON *json_parse_reply(const struct strbuf *reply);
+
 /* A field of an object: "" or 0 when it is not there or of another type. */
 const char *json_text(const cJSON *object, const char *key);
 double json_number(const cJSON *object, const char *key);

@@ -160,13 +160,11 @@ static int exit_code_of_result(const cJSON *result)
 
 static int show_result(const struct strbuf *reply, bool json, struct error *err)
 {
-	cJSON *result = NULL;
+	cJSON *result = json_parse_reply(reply);
 	int code;
 
-	if (json_parse_object(reply->data, reply->size, &result, err) < 0) {
-		(void)error_wrap(err, "the reply of run_command makes no sense");
-		return -1;
-	}
+	if (!result)
+		return error_set(err, EIO, "the reply of run_command makes no sense");
 	if (json) {
 		(void)put_bytes(STDOUT_FILENO, reply->data, reply->size);
 	} else {

@@ -45,15 +45,15 @@ static void print_time_left(const cJSON *deadline)
 static void print_lease(const struct client *client, const char *name)
 {
 	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT, text = STRBUF_INIT;
-	cJSON *lease = NULL;
 	const cJSON *metadata;
+	cJSON *lease;
 
 	strbuf_addf(&path, "leases/%s/lease.json", name);
 	need_strbuf(&path);
 	/* one that ended since the directory was read is no longer worth a line */
-	if (client_read_file(client, path.data, &text, NULL) < 0 ||
-		json_parse_object(text.data, text.size, &lease, NULL) < 0)
+	if (client_read_file(client, path.data, &text, NULL) < 0)
 		return;
+	lease = json_parse_reply(&text);
 	metadata = cJSON_GetObjectItemCaseSensitive(lease, "metadata");
 	(void)printf("%-9s ", json_text(lease, "state"));
 	if (cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(metadata, "slot_id")))
@@ -114,12 +114,11 @@ const struct client_command ls_command = {
 /* True when every slot can be lent or is on its way back. */
 static bool is_healthy(const struct strbuf *status_json)
 {
-	cJSON *status = NULL;
+	cJSON *status = json_parse_reply(status_json);
 	bool healthy;
 
-	if (json_parse_object(status_json->data, status_json->size, &status, NULL) < 0)
-		return false;
-	healthy = !json_is_true(status, "closed") && json_number(status, "total_failed") == 0 &&
+	healthy = status && !json_is_true(status, "closed") &&
+		  json_number(status, "total_failed") == 0 &&
 		  json_number(status, "total_lost") == 0;
 	cJSON_Delete(status);
 	return healthy;

@@ -136,7 +136,8 @@ def mounts():
 
 
 def processes_of(base):
-    """Processes that have anything below that directory mounted (sandboxes) or in their arguments (bwrap, daemons)."""
+    """Processes that have anything below that directory in their arguments (daemons, one bwrap a slot) or, while nothing is
+    mounted there by us, among their mounts (whatever lives in a slot)."""
     found = {}
     for pid in filter(str.isdigit, os.listdir('/proc')):
         if int(pid) == os.getpid():
@@ -148,7 +149,8 @@ def processes_of(base):
             except OSError:
                 continue
             if base.encode() in text:
-                found[int(pid)] = (name, text[:120] if name == 'cmdline' else b'')
+                found[int(pid)] = (name, text if name == 'cmdline' else b'')
+                break
     # the mount itself stands in everybody's mountinfo while it is there
     if any(m.startswith(base) for m in mounts()):
         found = {pid: why for pid, why in found.items() if why[0] == 'cmdline'}
@@ -337,12 +339,21 @@ class Daemon:
     def release_all(self):
         for name in os.listdir(self.path('leases')):
             os.rmdir(self.lease(name))
+        self.wait_ready()
 
 
 def is_slot_dir(slots, top, name):
     """slots/NNNN and the empty directories in it."""
     path = os.path.join(top, name)
     return os.path.isdir(path) and os.path.relpath(path, slots).count('/') <= 1
+
+
+def close_late(fd):
+    """Closes a descriptor whose daemon has gone."""
+    try:
+        os.close(fd)
+    except OSError as e:
+        equal(e.errno, errno.ENOTCONN)
 
 
 def eventually_none(look):
@@ -466,6 +477,9 @@ def shared_daemon(**options):
 
 def main(**options):
     ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: what daemons leave is ours to see
+    for program in (DRESSAGEFS, DRESSAGE):
+        if not os.access(program, os.X_OK):
+            sys.exit(f'no {program}: build first, or set $DRESSAGEFS and $DRESSAGE')
     wanted = sys.argv[1:]
     chosen = [c for c in cases if not wanted or c.__name__ in wanted]
     why = None if IS_ROOT else usable_by_plain_user()

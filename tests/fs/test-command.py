@@ -94,6 +94,14 @@ def a_timeout_kills_the_whole_group_and_keeps_the_output_so_far(d, call):
 
 
 @in_lease
+def a_command_after_a_timed_out_one_runs_as_ever(d, call):
+    for _ in range(3):
+        equal(call('sleep 1000', timeout=0.1)['timed_out'], True)
+        result = call('echo next; exit 5')
+        equal((result['stdout'], result['returncode']), ('next\n', 5))
+
+
+@in_lease
 def a_signal_gives_its_negative_number(d, call):
     result = call('kill -SEGV $$')
     equal(result['returncode'], -signal.SIGSEGV)
