@@ -49,6 +49,7 @@ struct exec {
 	bool kill_wanted;   /* as soon as it runs */
 	bool settled, gave_up;
 	bool delivered;
+	char cwd[96], program[96];  /* cut; for the sentence when it cannot start */
 	struct bubble_exec_end end; /* valid when bubble_exec is NULL */
 	struct command_result result;
 };
@@ -120,10 +121,10 @@ static void describe_start_failure(struct exec *exec)
 	result->returncode = code == ENOENT && !strcmp(step, "exec") ? 127 : 126;
 	if (!strcmp(step, "chdir")) {
 		(void)snprintf(result->start_error, sizeof(result->start_error),
-			"cannot enter the directory: %s", strerrordesc_np(code));
+			"cannot enter the directory '%s': %s", exec->cwd, strerrordesc_np(code));
 	} else if (!strcmp(step, "exec")) {
 		(void)snprintf(result->start_error, sizeof(result->start_error),
-			"cannot execute: %s", strerrordesc_np(code));
+			"cannot execute '%s': %s", exec->program, strerrordesc_np(code));
 	} else if (code == EAGAIN) {
 		result->reason = REASON_PIDS;
 		(void)snprintf(result->start_error, sizeof(result->start_error),
@@ -328,6 +329,8 @@ static int launch(
 	if (r < 0)
 		return r;
 	with_data.data = exec;
+	(void)snprintf(exec->cwd, sizeof(exec->cwd), "%s", words.cwd);
+	(void)snprintf(exec->program, sizeof(exec->program), "%s", words.argv[0]);
 	r = bubble_exec_start(options->bubble,
 		&(struct bubble_exec_options){
 			.argv = words.argv,

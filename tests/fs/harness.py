@@ -50,14 +50,19 @@ def check(condition, text='condition does not hold'):
         raise Failed(text)
 
 
+def short(value):
+    text = repr(value)
+    return text if len(text) < 2000 else f'{text[:1000]} ... {text[-1000:]}'
+
+
 def equal(got, wanted, text=''):
     if got != wanted:
-        raise Failed(f'{text + ": " if text else ""}got {got!r}, wanted {wanted!r}')
+        raise Failed(f'{text + ": " if text else ""}got {short(got)}, wanted {short(wanted)}')
 
 
 def contains(text, part, what=''):
     if part not in text:
-        raise Failed(f'{what + ": " if what else ""}no {part!r} in {text!r}')
+        raise Failed(f'{what + ": " if what else ""}no {part!r} in {short(text)}')
 
 
 def fails_with(code, call, *args):
@@ -157,11 +162,11 @@ def processes_of(base):
     return found
 
 
-def cgroups():
-    """Every cgroup directory that we could have made."""
+def cgroups(name):
+    """Every cgroup below those of that name, in any hierarchy."""
     found = set()
     for top, names, _ in os.walk('/sys/fs/cgroup'):
-        found.update(os.path.join(top, name) for name in names if 'dressage' in name or '/dressage' in top)
+        found.update(os.path.join(top, n) for n in names if name and (n == name or f'/{name}' in top))
     return found
 
 
@@ -328,6 +333,12 @@ class Daemon:
 
     def slot_of(self, lease):
         return int(self.json('leases', lease, 'lease.json')['metadata']['slot_id'])
+
+    def cgroup(self):
+        """The name of the cgroup that holds those of its slots; '' when it can make none."""
+        with open(f'/proc/{int(self.read("slots", "0000", "pid"))}/cgroup', encoding='utf-8') as f:
+            words = [word for line in f for word in line.strip().split('/') if word.startswith('dressage-')]
+        return words[0] if words else ''
 
     def wait_ready(self, count=None):
         """Until that many slots (all) are READY."""

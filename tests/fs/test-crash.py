@@ -97,12 +97,12 @@ def a_daemon_at_work(**more):
 
 @case
 def SIGTERM_with_leases_and_a_running_command_leaves_nothing():
-    before = cgroups()
     d, fd = a_daemon_at_work()
     try:
+        cgroup = d.cgroup()
         d.stop()
         close_late(fd)
-        check(not cgroups() - before, f'cgroups are left: {cgroups() - before}')
+        check(not cgroups(cgroup), f'cgroups are left: {cgroups(cgroup)}')
         equal(os.listdir(d.mnt), [])
     finally:
         d.destroy()
@@ -151,9 +151,9 @@ def wchan(pid):
 
 @case
 def kill_9_of_the_daemon_leaves_what_the_next_start_clears_by_itself():
-    before = cgroups()
     d, fd = a_daemon_at_work()
     try:
+        cgroup = d.cgroup()
         d.kill()
         close_late(fd)
         again = Daemon(slots=3, base=d.base)
@@ -166,7 +166,7 @@ def kill_9_of_the_daemon_leaves_what_the_next_start_clears_by_itself():
             left = [pid for pid, why in processes_of(d.base + '/state').items() if pid != again.pid]
             equal(len(left), 3, 'bubblewraps')
             again.stop()
-            check(not cgroups() - before, f'cgroups are left: {cgroups() - before}')
+            check(not cgroups(cgroup), f'cgroups are left: {cgroups(cgroup)}')
         finally:
             again.destroy()
     finally:

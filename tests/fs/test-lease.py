@@ -283,6 +283,7 @@ def the_command_line_does_it_all(d):
     done = tool('terminate', 'nonsense')
     equal(done.returncode, 1)
     contains(done.stderr, 'nonsense')
+    d.wait_ready()
     d.mkdir('a')
     d.mkdir('b')
     equal(tool('create', '--wait', '0', 'c').returncode, 6)
