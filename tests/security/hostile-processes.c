@@ -197,7 +197,7 @@ static const char *fork_bomb(const struct decoys *decoys)
 				(void)pause();
 		}
 	}
-	return made >= 1000 ? got("%d forks", made) : NULL;
+	return made >= 4000 ? got("%d forks", made) : NULL;
 }
 
 const struct attempt process_attempts[] = {

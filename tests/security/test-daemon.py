@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What test-isolation tries on a bare slot, tried by a command of a lease, with the whole daemon around it."""
+import os
+import shutil
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'fs'))
+from harness import Daemon, cases, check, equal, main  # noqa: E402  (the path comes first)
+
+HOSTILE = os.environ['HOSTILE']
+MARKER = 'decoy-77aa31'
+NAMES = subprocess.run([HOSTILE, '--list'], capture_output=True, text=True, check=True).stdout.split()
+
+
+def plant_listeners(d):
+    d.listener = socket.create_server(('127.0.0.1', 0))
+    d.abstract = socket.socket(socket.AF_UNIX)
+    d.abstract.bind(f'\0dressagefs-test-{d.pid}')
+    d.abstract.listen()
+
+
+def prepare(d):
+    """Lease `a` is the attacker's; lease `b`, whose slot is another, has a secret."""
+    if not hasattr(d, 'listener'):
+        plant_listeners(d)
+    d.wait_ready()
+    d.mkdir('a')
+    d.mkdir('b')
+    shutil.copyfile(HOSTILE, d.lease('a', 'fs', 'workspace', 'hostile'))
+    os.chmod(d.lease('a', 'fs', 'workspace', 'hostile'), 0o755)
+    with open(d.lease('b', 'fs', 'workspace', 'secret'), 'w', encoding='utf-8') as f:
+        f.write(MARKER)
+
+
+def attempt(d, name):
+    other = os.path.join(d.state, 'slots', f'{d.slot_of("b"):04d}', 'work', 'secret')
+    check(os.path.exists(other), f'{other} is not where the attempt looks')
+    return d.run('a', ['/workspace/hostile', name, MARKER, str(d.pid), 'dressagefs', other,
+                       str(d.listener.getsockname()[1]), f'dressagefs-test-{d.pid}', '424242'])
+
+
+def add_case(name):
+    def refused(d):
+        prepare(d)
+        result = attempt(d, name)
+        equal((result['returncode'], result['stdout']), (0, ''), name)
+        # what is done in one lease is not felt in it afterwards, nor in the other
+        equal([d.run(lease, 'echo well')['stdout'] for lease in 'ab'], ['well\n', 'well\n'])
+    refused.__name__ = name
+    cases.append(refused)
+
+
+def an_attempt_that_gets_through_is_noticed(d):
+    prepare(d)
+    result = attempt(d, 'control')
+    equal((result['returncode'], result['stdout']), (1, 'wrote a file of its own\n'))
+
+
+cases.append(an_attempt_that_gets_through_is_noticed)
+for attempt_name in NAMES:
+    add_case(attempt_name)
+main(slots=2, env={'DECOY_OF_THE_DAEMON': MARKER})
