@@ -54,6 +54,11 @@ static void check_started(struct pool *pool)
 
 	if (!pool->started)
 		return;
+	if (pool->stopping) {
+		r = error_reason(&err, EBUSY, REASON_STOPPING, "the pool was stopped while it started");
+		tell_started(pool, r, &err);
+		return;
+	}
 	for (unsigned i = 0; i < pool->slot_count; i++)
 		if (!pool->slots[i]->tried)
 			return;

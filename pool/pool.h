@@ -55,7 +55,7 @@ typedef void pool_done_fn(void *data, int r, const struct error *err);
 
 /* Starts every slot. started() runs once: 0 when all are READY; -errno, with the first slot's
  * reason, when any failed its first start or `wait_ready_timeout` has passed (the others go on, and
- * are retried). */
+ * are retried); -EBUSY when it is stopped meanwhile. */
 void pool_start(struct pool *pool, pool_done_fn *started, void *data);
 /* No new loans (-EBUSY, stopping); every slot is killed; stopped() runs when no process, cgroup or
  * directory is left. */

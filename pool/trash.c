@@ -262,8 +262,16 @@ static void worked(void *data)
 
 static void begin(struct trash *trash)
 {
-	trash->r = loop_work(trash->loop, work, worked, trash, &trash->err);
-	trash->state = trash->r == 0 ? WORKING : 0;
+	struct error err;
+	int r;
+
+	trash->state = WORKING;
+	r = loop_work(trash->loop, work, worked, trash, &err);
+	if (r == 0) /* the worker writes the outcome */
+		return;
+	trash->state = 0;
+	trash->r = r;
+	trash->err = err;
 }
 
 void trash_wake(struct trash *trash)
