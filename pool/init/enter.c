@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,23 +33,24 @@ static int move_to_cgroup(void)
 
 /*
  * Being born there costs nothing. So another child of the daemon's is made in the cgroup, to go on in our place: returns 1
- * in the one that is to end, 0 in the one that goes on.
+ * in the one that is to end, 0 in the one that goes on. It names itself before it can be anything else, and we end after
+ * its exec (CLONE_VFORK): so the daemon hears of it before it hears of our end, or of init.
  */
 static int enter_cgroup(void)
 {
 	struct clone_args args = {
-		.flags = CLONE_PARENT | CLONE_INTO_CGROUP, .cgroup = INIT_CGROUP_FD};
+		.flags = CLONE_PARENT | CLONE_VFORK | CLONE_INTO_CGROUP,
+		.cgroup = INIT_CGROUP_FD,
+	};
 	struct init_report report = {.version = INIT_PROTOCOL_VERSION, .kind = INIT_SUCCESSOR};
 	long pid = syscall(SYS_clone3, &args, sizeof(args));
 
 	if (pid < 0)
 		return move_to_cgroup();
-	if (pid == 0)
-		return 0;
-	report.pid = (pid_t)pid;
-	if (!report_send(&report, -1))
-		(void)kill((pid_t)pid, SIGKILL);
-	return 1;
+	if (pid > 0)
+		return 1;
+	report.pid = getpid();
+	return report_send(&report, -1) ? 0 : -1;
 }
 
 static bool parse_id(const char *text, unsigned *ret_id)
