@@ -209,25 +209,41 @@ static const char *attach_shared_memory(const struct decoys *decoys)
 }
 
 #if defined(__x86_64__)
-/* getpid by the 32-bit table: refused, it cannot be a way around the filter. */
-static const char *use_other_abis(const struct decoys *decoys)
+/* getpid by the other tables: refused, they cannot be a way around the filter. */
+static bool other_abi_answers(bool x32)
 {
 	long result;
 
+	if (x32)
+		return syscall(0x40000000L | SYS_getpid) >= 0;
 	__asm__ volatile("int $0x80"
 			 : "=a"(result)
 			 : "0"(20L)
 			 : "memory", "r8", "r9", "r10", "r11");
-	if (result >= 0)
-		return got("int 0x80 works");
-	return syscall(0x40000000L | SYS_getpid) >= 0 ? got("x32 works") : NULL;
+	return result >= 0;
 }
 #else
-static const char *use_other_abis(const struct decoys *decoys)
+static bool other_abi_answers(bool x32)
 {
-	return NULL;
+	return false;
 }
 #endif
+
+/* In a child: a kernel without 32-bit calls kills who makes one. */
+static const char *use_other_abis(const struct decoys *decoys)
+{
+	for (int x32 = 0; x32 < 2; x32++) {
+		pid_t pid = fork();
+		int status = 0;
+
+		if (pid == 0)
+			_exit(other_abi_answers(x32) ? 1 : 0);
+		if (pid < 0 || waitpid(pid, &status, 0) < 0 ||
+			(WIFEXITED(status) && WEXITSTATUS(status) != 0))
+			return got("%s works", x32 ? "x32" : "int 0x80");
+	}
+	return NULL;
+}
 
 const struct attempt kernel_attempts[] = {
 	{"no_sysctl_can_be_written", write_sysctls},

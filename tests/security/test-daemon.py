@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What test-isolation tries on a bare slot, tried by a command of a lease, with the whole daemon around it."""
+import atexit
+import ctypes
 import os
 import shutil
 import socket
@@ -14,17 +16,23 @@ MARKER = 'decoy-77aa31'
 NAMES = subprocess.run([HOSTILE, '--list'], capture_output=True, text=True, check=True).stdout.split()
 
 
-def plant_listeners(d):
+def plant(d):
+    """What is the host's: a port, an abstract socket, a System V segment."""
     d.listener = socket.create_server(('127.0.0.1', 0))
     d.abstract = socket.socket(socket.AF_UNIX)
     d.abstract.bind(f'\0dressagefs-test-{d.pid}')
     d.abstract.listen()
+    libc = ctypes.CDLL(None, use_errno=True)
+    d.shm_key = 0xd1e55 + d.pid
+    segment = libc.shmget(d.shm_key, 4096, 0o1666)
+    check(segment >= 0, 'cannot make a System V segment')
+    atexit.register(libc.shmctl, segment, 0, None)
 
 
 def prepare(d):
     """Lease `a` is the attacker's; lease `b`, whose slot is another, has a secret."""
     if not hasattr(d, 'listener'):
-        plant_listeners(d)
+        plant(d)
     d.wait_ready()
     d.mkdir('a')
     d.mkdir('b')
@@ -38,7 +46,7 @@ def attempt(d, name):
     other = os.path.join(d.state, 'slots', f'{d.slot_of("b"):04d}', 'work', 'secret')
     check(os.path.exists(other), f'{other} is not where the attempt looks')
     return d.run('a', ['/workspace/hostile', name, MARKER, str(d.pid), 'dressagefs', other,
-                       str(d.listener.getsockname()[1]), f'dressagefs-test-{d.pid}', '424242'])
+                       str(d.listener.getsockname()[1]), f'dressagefs-test-{d.pid}', str(d.shm_key)])
 
 
 def add_case(name):
