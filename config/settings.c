@@ -699,7 +699,6 @@ const struct setting settings[] = {
 		.min = MEGA,
 		.max = 16 * TERA,
 		.help = "Bytes that all kept output of one lease can have together.",
-		.later = LATER_SAID,
 	},
 	{
 		.section = "exec",

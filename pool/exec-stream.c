@@ -13,8 +13,8 @@
 #include "base/strbuf.h"
 
 enum {
-	CHUNK = 64 * 1024,    /* what a pipe holds */
-	CHUNKS_PER_TURN = 16, /* then others have their turn */
+	CHUNK = 64 * 1024,   /* what a pipe holds */
+	CHUNKS_PER_TURN = 2, /* then others have their turn */
 };
 
 /* A pipe of which `ours` is non-blocking and the other end is not; both belong to the command's
@@ -135,22 +135,31 @@ static ssize_t drop(struct exec_output *out)
 static ssize_t keep(struct exec_output *out)
 {
 	uint64_t left = out->keep - out->into->size;
-	size_t size = left < CHUNK ? (size_t)left : CHUNK;
-	char *room = strbuf_room(out->into, size);
+	size_t size;
+	char *room;
 	ssize_t n;
+
+	if (left > *out->budget)
+		left = *out->budget;
+	size = left < CHUNK ? (size_t)left : CHUNK;
+	room = strbuf_room(out->into, size);
 
 	if (!room)
 		return drop(out);
 	n = read(out->fd, room, size);
-	if (n > 0)
+	if (n > 0) {
 		strbuf_grown(out->into, (size_t)n);
+		*out->budget -= (uint64_t)n;
+		out->kept += (uint64_t)n;
+	}
 	return n;
 }
 
 /* False when there is nothing more for now. */
 static bool read_chunk(struct exec_output *out)
 {
-	bool wanted = out->into && !strbuf_failed(out->into) && out->into->size < out->keep;
+	bool wanted = out->into && !strbuf_failed(out->into) &&
+		      out->into->size<out->keep && * out->budget> 0;
 	ssize_t n = wanted ? keep(out) : drop(out);
 
 	if (n > 0) {
@@ -187,6 +196,7 @@ int exec_output_open(struct exec_output *out, const struct exec_stream_options *
 	*out = (struct exec_output){.fd = fds[0],
 		.into = into,
 		.keep = options->keep,
+		.budget = options->budget,
 		.changed = options->changed,
 		.data = options->data};
 	r = loop_watch_start(

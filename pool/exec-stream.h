@@ -20,6 +20,7 @@ struct exec_stream_options {
 	uid_t uid; /* owner of the pipes */
 	gid_t gid;
 	uint64_t keep;    /* bytes of an output that are kept */
+	uint64_t *budget; /* bytes that all outputs which share it may still keep */
 	loop_fn *changed; /* something was read, or the output was closed */
 	void *data;
 };
@@ -44,6 +45,8 @@ struct exec_output {
 	struct loop_watch *watch;
 	struct strbuf *into; /* NULL after exec_output_finish() */
 	uint64_t keep, total;
+	uint64_t *budget;
+	uint64_t kept; /* bytes of the budget that it uses */
 	uint64_t late; /* bytes that came after exec_output_finish() */
 	loop_fn *changed;
 	void *data;

@@ -43,6 +43,7 @@ struct exec {
 	uint64_t deadlines[DEADLINE_COUNT];
 	struct exec_input in;
 	struct exec_output out, err;
+	uint64_t *output_budget;
 	uint64_t idle_timeout_ms, kill_grace_ms, started_ms, leader_ended_ms;
 	enum reason killed; /* why; REASON_NONE: it was not */
 	bool running;       /* started() has run */
@@ -62,18 +63,6 @@ static void arm(struct exec *exec)
 		if (exec->deadlines[i] && exec->deadlines[i] < first)
 			first = exec->deadlines[i];
 	loop_timer_restart(exec->timer, first > now ? first - now : 0);
-}
-
-void exec_destroy(struct exec *exec)
-{
-	if (!exec)
-		return;
-	loop_timer_stop(exec->timer);
-	exec_input_close(&exec->in);
-	exec_output_close(&exec->out);
-	exec_output_close(&exec->err);
-	command_result_fini(&exec->result);
-	free(exec);
 }
 
 static bool leader_done(const struct exec *exec)
@@ -177,6 +166,26 @@ static void describe_loss(struct exec *exec, enum reason reason)
 	exec->result.reason = reason;
 }
 
+/* What is kept becomes its reader's with the result. */
+static void give_budget_back(struct exec *exec)
+{
+	*exec->output_budget += exec->out.kept + exec->err.kept;
+	exec->out.kept = exec->err.kept = 0;
+}
+
+void exec_destroy(struct exec *exec)
+{
+	if (!exec)
+		return;
+	give_budget_back(exec);
+	loop_timer_stop(exec->timer);
+	exec_input_close(&exec->in);
+	exec_output_close(&exec->out);
+	exec_output_close(&exec->err);
+	command_result_fini(&exec->result);
+	free(exec);
+}
+
 /* Hands the result over. What comes through the pipes from now on is dropped. */
 static void deliver(struct exec *exec)
 {
@@ -190,6 +199,7 @@ static void deliver(struct exec *exec)
 	result->err_bytes += exec->err.total;
 	result->duration_sec = (double)(end_ms - exec->started_ms) / 1000;
 	exec->delivered = true;
+	give_budget_back(exec);
 	memset(exec->deadlines, 0, sizeof(exec->deadlines));
 	exec->hooks.ended(exec->hooks.data, result);
 	command_result_fini(result);
@@ -363,6 +373,7 @@ static int open_pipes(
 	if (r < 0)
 		return r;
 	stream.keep = command->max_output;
+	stream.budget = options->output_budget;
 	r = exec_output_open(&exec->out, &stream, &exec->result.out, &fds[1], err);
 	if (r < 0)
 		return r;
@@ -377,9 +388,9 @@ static void set_deadlines(struct exec *exec, const struct command *command)
 	exec->result.started_at = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 	exec->started_ms = loop_now_ms();
 	exec->idle_timeout_ms = command->idle_timeout_ms;
-	if (command->timeout_ms)
+	if (command->timeout_ms && command->timeout_ms < never_ms)
 		exec->deadlines[DEADLINE_TIMEOUT] = exec->started_ms + command->timeout_ms;
-	if (command->idle_timeout_ms)
+	if (command->idle_timeout_ms && command->idle_timeout_ms < never_ms)
 		exec->deadlines[DEADLINE_IDLE] = exec->started_ms + command->idle_timeout_ms;
 }
 
@@ -397,6 +408,7 @@ static struct exec *exec_create(
 	exec->loop = options->loop;
 	exec->hooks = *hooks;
 	exec->cgroup = options->cgroup;
+	exec->output_budget = options->output_budget;
 	exec->kill_grace_ms = options->kill_grace_ms;
 	exec->in.fd = exec->out.fd = exec->err.fd = -1;
 	command_result_init(&exec->result);

@@ -41,7 +41,8 @@ struct exec_options {
 		*cgroup; /* empty, borrowed until gone() or exec_abandon(); NULL: none */
 	uid_t uid;       /* who owns the pipes, so that /dev/stdout can be opened inside */
 	gid_t gid;
-	uint64_t kill_grace_ms; /* TERM so long before KILL when it runs out of time; 0: KILL at
+	uint64_t *output_budget; /* bytes that the running commands which share it may still keep */
+	uint64_t kill_grace_ms;  /* TERM so long before KILL when it runs out of time; 0: KILL at
 				   once */
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "config/settings.h"
 #include "pool/pool-private.h"
 
 /* Somebody who wants a slot. It is in the queue until its outcome is known, then among the finished
@@ -140,6 +141,7 @@ static void lend(struct slot *slot, struct request *request)
 	free(slot->holder);
 	slot->holder = holder;
 	slot->last_exec_id = 0;
+	slot->output_budget = slot->pool->config->exec.spool_budget;
 	slot->end_reason = REASON_NONE;
 	request->slot = slot;
 	(void)slot_step(slot, SLOT_LEND, REASON_NONE);

@@ -32,8 +32,8 @@ enum {
 	SLOT_START_TIMEOUT_MS = 30000,
 	STOP_CGROUPS_MS = 5000, /* a stop waits so long for the cgroups to be empty */
 	LEFTOVER_KILL_MS = 5000,
-	LATE_RUNS_MAX = 256, /* ended commands of a slot whose output pipes background processes
-				still hold */
+	RUNS_MAX = 256,      /* commands of a slot at once: each holds two descriptors of ours */
+	LATE_RUNS_MAX = 256, /* ended ones whose pipes background processes still hold */
 };
 
 struct stop_waiter {
@@ -109,7 +109,8 @@ struct slot {
 	char *former;           /* whose it was, until it is READY again */
 	enum reason end_reason; /* told to commands that are cut off */
 	struct run *runs, *runs_last;
-	unsigned late_runs;
+	unsigned run_count, late_runs; /* in the list; of them ended */
+	uint64_t output_budget;
 	uint32_t last_exec_id;
 
 	struct error last_error;

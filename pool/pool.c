@@ -55,7 +55,8 @@ static void check_started(struct pool *pool)
 	if (!pool->started)
 		return;
 	if (pool->stopping) {
-		r = error_reason(&err, EBUSY, REASON_STOPPING, "the pool was stopped while it started");
+		r = error_reason(
+			&err, EBUSY, REASON_STOPPING, "the pool was stopped while it started");
 		tell_started(pool, r, &err);
 		return;
 	}

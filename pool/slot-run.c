@@ -33,6 +33,7 @@ static void append(struct slot *slot, struct run *run)
 	else
 		slot->runs = run;
 	slot->runs_last = run;
+	slot->run_count++;
 }
 
 static void unlink_run(struct slot *slot, struct run *run)
@@ -45,6 +46,7 @@ static void unlink_run(struct slot *slot, struct run *run)
 		run->next->prev = run->prev;
 	else
 		slot->runs_last = run->prev;
+	slot->run_count--;
 }
 
 static void run_free(struct run *run)
@@ -128,6 +130,7 @@ static int start(struct run *run, const struct command *command, struct error *e
 		.shell = &slot->pool->config->exec.shell,
 		.uid = slot->uid,
 		.gid = slot->gid,
+		.output_budget = &slot->output_budget,
 		.kill_grace_ms = slot->pool->config->exec.kill_grace_ms,
 	};
 	char **env;
@@ -172,6 +175,9 @@ struct operation *slot_run(
 	if (slot->state != SLOT_LEASED || !slot->booted)
 		r = error_reason(&run->err, ENOTCONN, REASON_SLOT_LOST, "slot %s is not running",
 			slot->name);
+	else if (slot->run_count - slot->late_runs >= RUNS_MAX)
+		r = error_reason(&run->err, EAGAIN, REASON_PIDS, "slot %s runs %d commands already",
+			slot->name, RUNS_MAX);
 	else
 		r = start(run, command, &run->err);
 	if (r < 0) {

@@ -88,6 +88,14 @@ static unsigned count_processes(struct slot *slot)
 	return count;
 }
 
+/* The dead may show for a moment, until init has reaped them. */
+static void assert_processes(struct slot *slot, unsigned count)
+{
+	for (unsigned i = 0; i < 100 && count_processes(slot) != count; i++)
+		assert_prints(slot, "sleep 0.1", "");
+	assert_int_equal(count_processes(slot), count);
+}
+
 static void words_reach_the_program_as_they_are(void **state)
 {
 	char *argv[] = {(char *)"printf", (char *)"%s|", (char *)"a b", (char *)"$HOME;`id`",
@@ -260,6 +268,84 @@ static void output_beyond_the_limit_is_counted_and_lost(void **state)
 	run_fini(&run);
 }
 
+static void what_a_lease_keeps_in_memory_is_bounded(void **state)
+{
+	static const char *const overrides[] = {"exec.spool_budget=1M", NULL};
+	static struct pool_fixture small;
+	const struct command command = {
+		.script =
+			(char *)"head -c 800000 /dev/zero; touch done$$; until [ -e go ]; do sleep 0.02; done",
+		.max_output = 10 << 20};
+	struct run_outcome first, second, last;
+	struct slot *slot;
+
+	pool_fixture_init(&small, 1, overrides);
+	pool_fixture_open(&small);
+	slot = loan_take(&small, "t");
+	run_begin(slot, &first, &command);
+	run_begin(slot, &second, &command);
+	run_script(&small, slot, &last,
+		"until set -- done* && [ $# = 2 ]; do sleep 0.02; done; touch go");
+	run_fini(&last);
+	pool_fixture_wait(&small, &first.ended);
+	pool_fixture_wait(&small, &second.ended);
+	assert_int_equal(first.result.out_bytes, 800000);
+	assert_int_equal(second.result.out_bytes, 800000);
+	assert_int_equal(first.result.out.size + second.result.out.size, 1 << 20);
+	run_begin(slot, &last, &command);
+	pool_fixture_wait(&small, &last.ended);
+	assert_int_equal(last.result.out.size, 800000);
+	run_fini(&first);
+	run_fini(&second);
+	run_fini(&last);
+	pool_fixture_fini(&small);
+}
+
+static void a_command_may_say_goodbye_in_its_grace(void **state)
+{
+	static const char *const overrides[] = {"exec.kill_grace=20s", NULL};
+	static struct pool_fixture graceful;
+	const struct command command = {
+		.script = (char *)"trap 'echo bye; exit 0' TERM; sleep 1000 & wait",
+		.timeout_ms = 300,
+		.max_output = 4096};
+	struct run_outcome run;
+	struct slot *slot;
+
+	pool_fixture_init(&graceful, 1, overrides);
+	pool_fixture_open(&graceful);
+	slot = loan_take(&graceful, "t");
+	run_begin(slot, &run, &command);
+	pool_fixture_wait(&graceful, &run.ended);
+	assert_string_equal(run.result.out.data, "bye\n");
+	assert_true(run.result.timed_out);
+	assert_int_equal(run.result.returncode, -9);
+	assert_int_equal(run.result.reason, REASON_TIMEOUT);
+	run_fini(&run);
+	pool_fixture_fini(&graceful);
+}
+
+static void more_commands_at_once_than_may_be_are_refused(void **state)
+{
+	enum { COUNT = 260 };
+	static struct run_outcome runs[COUNT];
+	unsigned refused = 0;
+
+	for (unsigned i = 0; i < COUNT; i++)
+		run_begin_script(*state, &runs[i], "exec sleep 1000");
+	for (unsigned i = 0; i < COUNT; i++)
+		if (i >= 256)
+			pool_fixture_wait(f, &runs[i].ended);
+	for (unsigned i = 0; i < COUNT; i++)
+		refused += runs[i].ended && runs[i].r == -EAGAIN;
+	assert_int_equal(refused, 4);
+	pool_return(f->pool, *state, REASON_TERMINATED);
+	for (unsigned i = 0; i < COUNT; i++) {
+		pool_fixture_wait(f, &runs[i].ended);
+		run_fini(&runs[i]);
+	}
+}
+
 static void the_environment_is_made_from_nothing(void **state)
 {
 	char *env[] = {(char *)"HOME=/tmp/h", (char *)"MINE=a=b",
@@ -295,7 +381,7 @@ static void a_timed_out_command_keeps_its_output_and_its_tree_is_dead(void **sta
 	assert_string_equal(run.result.out.data, "before\n");
 	if (have_cgroups()) {
 		assert_int_equal(run.result.reason, REASON_TIMEOUT);
-		assert_int_equal(count_processes(*state), 0);
+		assert_processes(*state, 0);
 	} else { /* the group alone could be killed, and the pipes show it */
 		assert_int_equal(run.result.reason, REASON_KILL_INCOMPLETE);
 		assert_true(count_processes(*state) > 0);
@@ -314,7 +400,7 @@ static void a_timed_out_process_group_is_dead_without_cgroups_too(void **state)
 	run_command(*state, &run, &command);
 	assert_true(run.result.timed_out);
 	assert_int_equal(run.result.reason, REASON_TIMEOUT);
-	assert_int_equal(count_processes(*state), 0);
+	assert_processes(*state, 0);
 	run_fini(&run);
 }
 
@@ -331,7 +417,7 @@ static void a_tree_that_forks_without_end_is_killed(void **state)
 		return;
 	run_command(*state, &run, &command);
 	assert_int_equal(run.result.reason, REASON_TIMEOUT);
-	assert_int_equal(count_processes(*state), 0);
+	assert_processes(*state, 0);
 	run_fini(&run);
 }
 
@@ -380,7 +466,7 @@ static void a_cancelled_command_is_killed_and_says_so(void **state)
 	assert_int_equal(run.result.reason, REASON_CANCELLED);
 	assert_int_equal(run.result.returncode, -9);
 	assert_false(run.result.timed_out);
-	assert_int_equal(count_processes(*state), 0);
+	assert_processes(*state, 0);
 	run_fini(&run);
 }
 
@@ -394,7 +480,7 @@ static void a_background_child_that_holds_the_pipes_does_not_hold_the_end(void *
 	assert_string_equal(run.result.out.data, "now\n");
 	assert_int_equal(run.result.returncode, 0);
 	assert_int_equal(run.result.reason, REASON_NONE);
-	assert_int_equal(count_processes(*state), 1); /* it lives on until the lease ends */
+	assert_processes(*state, 1); /* it lives on until the lease ends */
 	run_fini(&run);
 }
 
@@ -518,6 +604,9 @@ int main(int argc, char **argv)
 		CASE(sigpipe_is_not_ignored_inside),
 		CASE(bytes_of_any_kind_come_back_as_they_are),
 		CASE(output_beyond_the_limit_is_counted_and_lost),
+		cmocka_unit_test(what_a_lease_keeps_in_memory_is_bounded),
+		cmocka_unit_test(a_command_may_say_goodbye_in_its_grace),
+		CASE(more_commands_at_once_than_may_be_are_refused),
 		CASE(the_environment_is_made_from_nothing),
 		CASE(a_timed_out_command_keeps_its_output_and_its_tree_is_dead),
 		CASE(a_timed_out_process_group_is_dead_without_cgroups_too),
