@@ -389,7 +389,8 @@ static void processes_that_fork_for_ever_do_not_starve_init(void **state)
 		fixture_result_fini(&other);
 	}
 	for (int i = 0; i < COUNT; i++) {
-		bubble_exec_signal(churn[i].exec, SIGKILL);
+		if (!churn[i].ended) /* dash ends by itself where it may not fork */
+			bubble_exec_signal(churn[i].exec, SIGKILL);
 		fixture_wait(*state, &churn[i].ended);
 		(void)close(inputs[i]);
 		fixture_result_fini(&churn[i]);
