@@ -130,6 +130,12 @@ void handle_abandon(struct handle *handle)
 
 /* The job of a turn */
 
+/* Before the answer to whatever may have changed it. */
+static void note_pending(struct handle *handle)
+{
+	atomic_store(&handle->pending, conversation_pending(&handle->talk));
+}
+
 static bool answer_turn(struct handle *handle, const char *bytes, size_t size)
 {
 	CLEANUP(strbuf_fini) struct strbuf reply = STRBUF_INIT;
@@ -296,6 +302,7 @@ static void read_conversation(struct handle *handle, struct request *request)
 				&handle->talk, request->offset, request->size, &bytes, &size, &err);
 	bool waits = r == CONVERSATION_WAIT;
 
+	note_pending(handle);
 	if (r < 0) {
 		reply_failure(request, handle->node.lease, &err);
 		return;
@@ -353,6 +360,7 @@ static bool refused(struct handle *handle, struct request *request)
 	if (!verb->refuse || verb->refuse(&handle->node, &err) == 0)
 		return false;
 	conversation_truncate(&handle->talk);
+	note_pending(handle);
 	job = job_refused(handle->control, &handle->node, &err);
 	job_unref(job);
 	request_reply_code(request, reply_errno(-err.code));
@@ -373,6 +381,7 @@ static void write_conversation(struct request *request)
 		return;
 	r = conversation_write(
 		&handle->talk, request->bytes, request->size, handle->waiting != NULL, &err);
+	note_pending(handle);
 	if (r == -EBUSY) {
 		request_reply_code(request, EBUSY);
 		return;
@@ -434,6 +443,7 @@ static void finish_commit(
 {
 	int r;
 
+	note_pending(handle);
 	if (todo < 0) {
 		reply_failure(request, handle->node.lease, err);
 		return;
@@ -444,6 +454,15 @@ static void finish_commit(
 		wait_for_job(handle, request);
 	else
 		request_reply_code(request, reply_errno(r));
+}
+
+/* A WRITE is answered after it was set, and a FLUSH of what was written comes after that answer. */
+bool handle_flush_matters(const struct fuse_file_info *file)
+{
+	const struct handle *handle =
+		(struct handle *)(uintptr_t)file->fh; // NOLINT(performance-no-int-to-ptr)
+
+	return atomic_load(&handle->pending);
 }
 
 void handle_flush(struct request *request)
@@ -486,8 +505,10 @@ void handle_release(struct request *request)
 
 void handle_truncate(struct handle *handle)
 {
-	if (handle->conversing)
-		conversation_truncate(&handle->talk);
+	if (!handle->conversing)
+		return;
+	conversation_truncate(&handle->talk);
+	note_pending(handle);
 }
 
 /* poll */

@@ -6,6 +6,7 @@
 #ifndef FS_HANDLE_H
 #define FS_HANDLE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,12 +29,16 @@ struct handle {
 	bool reads;         /* opened for reading */
 	bool conversing;    /* a request file, opened for writing or not: */
 	struct conversation talk;
-	struct job *job; /* of the present turn; counted; NULL: none */
-	bool own;        /* that job was written here, so an interrupted READ cancels it */
+	atomic_bool pending; /* a FLUSH may matter: read by workers too */
+	struct job *job;     /* of the present turn; counted; NULL: none */
+	bool own;            /* that job was written here, so an interrupted READ cancels it */
 	struct handle *job_prev, *job_next; /* of those that wait for the same job */
 	struct request *waiting;            /* READ, FLUSH and fsync that are held */
 	struct poll_wait *poller; /* to be woken when a READ need not wait any more; NULL: nobody */
 };
+
+/* Whether a FLUSH of the open file has to go to the loop; else it has succeeded. Worker. */
+bool handle_flush_matters(const struct fuse_file_info *file);
 
 /* The bodies of the operations: each answers the request, now or later. */
 void handle_open(struct request *request);

@@ -224,6 +224,10 @@ static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		FILES(flush, req, ino, fi);
 		return;
 	}
+	if (!handle_flush_matters(fi)) {
+		(void)fuse_reply_err(req, 0);
+		return;
+	}
 	request = request_create(req, ino, NULL, 0, fi);
 	if (!request)
 		return;
