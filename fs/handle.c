@@ -450,7 +450,7 @@ static void finish_commit(
 	}
 	r = todo == CONVERSATION_COMMIT ? commit(handle) : 0;
 	request->commits = true;
-	if (r > 0 && !verb_of(handle)->in_background)
+	if (r > 0 && !verb_of(handle)->in_background && !request->exiting)
 		wait_for_job(handle, request);
 	else
 		request_reply_code(request, reply_errno(r));

@@ -72,14 +72,18 @@ static const char *stat_field(const char *stat, unsigned number)
 	return NULL;
 }
 
-bool process_is_dying_by_stat(const char *stat)
+bool process_is_exiting_by_stat(const char *stat)
 {
 	const char *flags = stat_field(stat, STAT_FLAGS);
+
+	return flags && strtoul(flags, NULL, 10) & FLAG_EXITING;
+}
+
+bool process_is_dying_by_stat(const char *stat)
+{
 	const char *exit_code = stat_field(stat, STAT_EXIT_CODE);
 
-	if (!flags || !exit_code)
-		return false;
-	return strtoul(flags, NULL, 10) & FLAG_EXITING && strtoul(exit_code, NULL, 10) & 0x7f;
+	return exit_code && process_is_exiting_by_stat(stat) && strtoul(exit_code, NULL, 10) & 0x7f;
 }
 
 /* Reads /proc/<tid>/<name>; "" when that thread cannot be seen. */
@@ -118,6 +122,14 @@ bool process_is_dying(pid_t tid)
 
 	read_proc(tid, "stat", stat);
 	return process_is_dying_by_stat(stat);
+}
+
+bool process_is_exiting(pid_t tid)
+{
+	char stat[STATUS_MAX];
+
+	read_proc(tid, "stat", stat);
+	return process_is_exiting_by_stat(stat);
 }
 
 /* Only a process's first thread has a pidfd; asking for one costs a third of reading its status. */

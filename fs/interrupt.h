@@ -26,12 +26,17 @@ bool interrupt_cancels(pid_t tid);
 /* True when the process is exiting because of a signal. False when that cannot be seen. */
 bool process_is_dying(pid_t tid);
 
+/* True when the process is exiting, whatever for: no signal reaches it any more, so it must not be
+ * made to wait. False when that cannot be seen. */
+bool process_is_exiting(pid_t tid);
+
 /* The thread-group id (what people call the pid) of a thread; 0 when it cannot be seen. */
 pid_t process_of_thread(pid_t tid);
 
 /* The same from the texts of /proc/<tid>/status and /proc/<tid>/stat; pure. */
 bool interrupt_cancels_by_status(const char *status);
 bool process_is_dying_by_stat(const char *stat);
+bool process_is_exiting_by_stat(const char *stat);
 pid_t process_by_status(const char *status);
 
 #endif

@@ -233,6 +233,7 @@ static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	request->process = process_of_thread(fuse_req_ctx(req)->pid);
 	request->dying = process_is_dying(fuse_req_ctx(req)->pid);
+	request->exiting = process_is_exiting(fuse_req_ctx(req)->pid);
 	request_post(request, handle_flush);
 }
 

@@ -45,6 +45,7 @@ struct request {
 	struct poll_wait *poller; /* of poll; NULL: nobody wants to be told */
 	pid_t process;            /* thread-group id of the caller; 0: unknown or not asked for */
 	bool dying;               /* the caller is being ended by a signal; only for FLUSH */
+	bool exiting;             /* the caller is exiting: it must not be held; only for FLUSH */
 	bool commits; /* it made its handle's request be carried out: it is told of a failure */
 	struct request *prev, *next;           /* the handle's waiting ones, while held */
 	struct request *held_prev, *held_next; /* the control's */

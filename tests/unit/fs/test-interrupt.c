@@ -140,6 +140,19 @@ static void a_process_dies_of_a_signal_when_it_exits_with_one(void **state)
 		process_is_dying_by_stat(stat_text("a) R (b 1 2 3", 0x4, 15, buf, sizeof(buf))));
 }
 
+static void a_process_that_exits_is_exiting_whatever_for(void **state)
+{
+	char buf[1024];
+
+	assert_true(process_is_exiting_by_stat(stat_text("sh", 0x40010c, 9, buf, sizeof(buf))));
+	assert_true(process_is_exiting_by_stat(stat_text("sh", 0x40010c, 0, buf, sizeof(buf))));
+	assert_false(process_is_exiting_by_stat(stat_text("sh", 0x400100, 0, buf, sizeof(buf))));
+	assert_false(process_is_exiting_by_stat(""));
+	assert_false(process_is_exiting_by_stat("1 (sh)"));
+	assert_false(process_is_exiting(getpid()));
+	assert_false(process_is_exiting(0));
+}
+
 static void a_process_that_exits_by_itself_or_lives_is_not_dying(void **state)
 {
 	char buf[512];
@@ -188,6 +201,7 @@ int main(void)
 		cmocka_unit_test(the_thread_group_is_read_from_status),
 		cmocka_unit_test(another_thread_belongs_to_the_same_process),
 		cmocka_unit_test(a_process_dies_of_a_signal_when_it_exits_with_one),
+		cmocka_unit_test(a_process_that_exits_is_exiting_whatever_for),
 		cmocka_unit_test(a_process_that_exits_by_itself_or_lives_is_not_dying),
 		cmocka_unit_test(what_is_no_stat_line_tells_of_no_death),
 		cmocka_unit_test(a_signal_that_waits_in_this_process_is_seen),
