@@ -13,6 +13,7 @@
 #include "fs/context.h"
 #include "fs/fd-cache.h"
 #include "fs/files-private.h"
+#include "fs/fuse-features.h"
 #include "providers/sandbox.h"
 
 _Static_assert(FILES_INO_BIT == NODE_ID_BIT, "a node's number says whose it is");
@@ -292,8 +293,7 @@ static void files_init(void *userdata, struct fuse_conn_info *conn)
 {
 	static const uint64_t wanted = FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC |
 				       FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_FLOCK_LOCKS |
-				       FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
-				       FUSE_CAP_SPLICE_MOVE;
+				       FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE;
 	/* the client's kernel must not think that it alone changes the files; names are looked up
 	 * one by one anyway when nothing of them may be kept */
 	static const uint64_t unwanted = FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_READDIRPLUS |

@@ -14,6 +14,7 @@
 #include "fs/control.h"
 #include "fs/directory.h"
 #include "fs/files.h"
+#include "fs/fuse-features.h"
 #include "fs/handle.h"
 #include "fs/interrupt.h"
 #include "fs/notifier.h"
@@ -49,15 +50,6 @@ static void refuse(fuse_req_t req)
 	(void)fuse_reply_err(req, EPERM);
 }
 
-#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 17)
-static bool fuse_set_feature_flag(struct fuse_conn_info *conn, unsigned flag)
-{
-	if (conn->capable & flag)
-		conn->want |= flag;
-	return (conn->capable & flag) != 0;
-}
-#endif
-
 /* Whether a file can be passed through is then told by each attempt to (files.h). */
 static void ask_for_passthrough(const struct fs_context *context, struct fuse_conn_info *conn)
 {
@@ -73,6 +65,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	ask_for_passthrough(userdata, conn);
 	if (files_ops.init)
 		files_ops.init(userdata, conn);
+	/* libfuse 3.18 makes a pipe for each request, finds it too small for the largest one
+	 * (which is a page over the most that a pipe may have) and reads into memory after all */
+	fuse_unset_feature_flag(conn, FUSE_CAP_SPLICE_READ);
 }
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
