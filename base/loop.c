@@ -6,14 +6,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 #include <uv.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 
 struct loop {
 	uv_loop_t uv;
-	uv_async_t wake;
+	uv_poll_t wake;
+	int wake_fd;      /* eventfd */
 	pthread_t thread; /* of loop_run(), once running is true */
 	atomic_bool running;
 	bool closing;         /* in loop_destroy() */
@@ -59,11 +63,16 @@ static struct loop_task *take_tasks(struct loop *loop, bool *ret_stop)
 	return tasks;
 }
 
-static void handle_wake(uv_async_t *wake)
+static void handle_wake(uv_poll_t *wake, int status, int events)
 {
 	struct loop *loop = wake->data;
+	uint64_t count;
 	bool stop;
 
+	(void)status;
+	(void)events;
+	(void)!read(
+		loop->wake_fd, &count, sizeof(count)); /* before looking: a later post wakes anew */
 	for (struct loop_task *task = take_tasks(loop, &stop), *next; task; task = next) {
 		next = task->next; /* fn may free the task or post it again */
 		task->fn(task->data);
@@ -82,15 +91,18 @@ int loop_create(struct loop **ret_loop, struct error *err)
 	r = uv_loop_init(&loop->uv);
 	if (r < 0)
 		goto free_loop;
-	r = uv_async_init(&loop->uv, &loop->wake, handle_wake);
+	loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r = loop->wake_fd < 0 ? -errno : uv_poll_init(&loop->uv, &loop->wake, loop->wake_fd);
 	if (r < 0)
 		goto close_uv;
+	(void)uv_poll_start(&loop->wake, UV_READABLE, handle_wake);
 	loop->uv.data = loop->wake.data = loop;
 	loop->last = &loop->first;
 	pthread_mutex_init(&loop->lock, NULL);
 	*ret_loop = loop;
 	return 0;
 close_uv:
+	closep(&loop->wake_fd);
 	(void)uv_loop_close(&loop->uv);
 free_loop:
 	free(loop);
@@ -124,6 +136,7 @@ void loop_destroy(struct loop *loop)
 	while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
 		;
 	(void)uv_loop_close(&loop->uv);
+	(void)close(loop->wake_fd);
 	pthread_mutex_destroy(&loop->lock);
 	free(loop);
 }
@@ -139,6 +152,18 @@ void loop_run(struct loop *loop)
 	pthread_mutex_unlock(&loop->lock);
 }
 
+/*
+ * Not a uv_async_t: its receiver spins until the sender is back from its write(2), which takes long
+ * when the wake-up put the receiver in the sender's place on the same processor.
+ */
+static void wake_up(const struct loop *loop)
+{
+	const uint64_t one = 1;
+
+	(void)!write(
+		loop->wake_fd, &one, sizeof(one)); /* fails when it is full of wake-ups: fine */
+}
+
 void loop_stop(struct loop *loop)
 {
 	pthread_mutex_lock(&loop->lock);
@@ -147,7 +172,7 @@ void loop_stop(struct loop *loop)
 	if (loop->running && loop_is_mine(loop))
 		uv_stop(&loop->uv); /* no other turn */
 	else
-		(void)uv_async_send(&loop->wake);
+		wake_up(loop);
 }
 
 bool loop_is_mine(const struct loop *loop)
@@ -166,7 +191,7 @@ void loop_post(struct loop *loop, struct loop_task *task)
 	loop->last = &task->next;
 	pthread_mutex_unlock(&loop->lock);
 	if (wake)
-		(void)uv_async_send(&loop->wake);
+		wake_up(loop);
 }
 
 uint64_t loop_now_ms(void)
