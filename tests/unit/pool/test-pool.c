@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Real slots. `--user` runs everything as an ordinary user's daemon. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -376,8 +378,11 @@ static void a_second_pool_on_the_same_slot_directory_is_refused(void **state)
 	assert_null(second);
 }
 
-/* A daemon of its own, which lends a slot, runs a command, tells init's pid, and waits for its end. */
-static void be_a_daemon(const char *dir, int report_fd)
+/*
+ * The program as a daemon of its own, `--daemon DIR`: lends a slot, runs a command, writes init's pid to standard output
+ * and waits for its end.
+ */
+static void be_a_daemon(const char *dir)
 {
 	static struct pool_fixture fixture;
 	static struct run_outcome run;
@@ -389,9 +394,26 @@ static void be_a_daemon(const char *dir, int report_fd)
 	slot = loan_take(&fixture, "t");
 	run_begin_script(slot, &run, "echo x > file; setsid sleep 1000 & exec sleep 1000");
 	pid = slot_view(slot).pid;
-	if (write(report_fd, &pid, sizeof(pid)) == sizeof(pid))
+	if (write(STDOUT_FILENO, &pid, sizeof(pid)) == sizeof(pid))
 		pool_fixture_wait(&fixture, &run.ended);
 	_exit(1);
+}
+
+static pid_t spawn_daemon(char *dir, int *ret_report_fd)
+{
+	char *argv[] = {(char *)"test-pool-pool", (char *)"--daemon", dir, NULL};
+	posix_spawn_file_actions_t actions;
+	int report[2];
+	pid_t pid;
+
+	assert_int_equal(pipe2(report, O_CLOEXEC), 0);
+	assert_int_equal(posix_spawn_file_actions_init(&actions), 0);
+	assert_int_equal(posix_spawn_file_actions_adddup2(&actions, report[1], STDOUT_FILENO), 0);
+	assert_int_equal(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	(void)close(report[1]);
+	*ret_report_fd = report[0];
+	return pid;
 }
 
 static void what_a_killed_daemon_left_is_cleared_by_the_next_start(void **state)
@@ -401,15 +423,12 @@ static void what_a_killed_daemon_left_is_cleared_by_the_next_start(void **state)
 	char dir[] = "/tmp/dressage-pool-XXXXXX";
 	struct run_outcome run;
 	struct slot *slot;
-	int report[2];
+	int report_fd;
 	pid_t daemon_pid, init_pid;
 
 	assert_non_null(mkdtemp(dir));
-	assert_int_equal(pipe(report), 0);
-	daemon_pid = fork();
-	if (daemon_pid == 0)
-		be_a_daemon(dir, report[1]);
-	assert_int_equal(read(report[0], &init_pid, sizeof(init_pid)), sizeof(init_pid));
+	daemon_pid = spawn_daemon(dir, &report_fd);
+	assert_int_equal(read(report_fd, &init_pid, sizeof(init_pid)), sizeof(init_pid));
 	assert_true(process_starttime(init_pid) > 0);
 	assert_int_equal(kill(daemon_pid, SIGKILL), 0);
 	assert_int_equal(waitpid(daemon_pid, NULL, 0), daemon_pid);
@@ -421,8 +440,7 @@ static void what_a_killed_daemon_left_is_cleared_by_the_next_start(void **state)
 	run_script(f, slot, &run, "ls");
 	assert_string_equal(run.result.out.data, "");
 	run_fini(&run);
-	(void)close(report[0]);
-	(void)close(report[1]);
+	(void)close(report_fd);
 	pool_fixture_fini(f);
 }
 
@@ -558,8 +576,10 @@ int main(int argc, char **argv)
 		ONE(a_second_pool_on_the_same_slot_directory_is_refused),
 	};
 
+	log_set_level(LOG_LEVEL_ERROR);
+	if (argc == 3 && !strcmp(argv[1], "--daemon"))
+		be_a_daemon(argv[2]);
 	if (!fixture_begin_tests(argc, argv))
 		return 0;
-	log_set_level(LOG_LEVEL_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
