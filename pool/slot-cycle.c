@@ -84,6 +84,13 @@ void slot_cycle_fini(struct pool *pool)
 	free(pool->gate);
 }
 
+/* The slot goes on: what it costs is that a next daemon may not know of it. */
+static void handle_committed(void *data, int r, const struct error *err)
+{
+	if (r < 0)
+		log_warn("a slot's state is not in the journal: %s", err->text);
+}
+
 static void put_in_journal(const struct slot *slot)
 {
 	pid_t pid = slot->booted ? bubble_pid(slot->bubble) : 0;
@@ -97,7 +104,7 @@ static void put_in_journal(const struct slot *slot)
 		.cgroup = slot->cgroup ? slot_cgroup_path(slot->cgroup) : "",
 	};
 
-	journal_put_slot(slot->pool->journal, &row, NULL, NULL);
+	journal_put_slot(slot->pool->journal, &row, handle_committed, NULL);
 }
 
 bool slot_step(struct slot *slot, enum slot_event on, enum reason reason)
