@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -23,6 +22,7 @@
 #include "providers/lease.h"
 #include "tools/background.h"
 #include "tools/options.h"
+#include "tools/probe.h"
 
 enum { EVENTS_KEPT = 10000 };
 
@@ -37,7 +37,7 @@ struct daemon {
 	int signal_fd;
 	struct loop_watch *signal_watch;
 	struct loop_watch *starter_watch;
-	int mount_errno; /* what the worker found; 0: the mount answers */
+	struct probe *probe; /* of the mount, at start */
 	bool mounted, stopping, leases_stopped;
 	struct error failure; /* code 0: none; the first one stays */
 };
@@ -183,31 +183,16 @@ static void say_ready(struct daemon *daemon)
 	daemon->options->ready_fd = -1;
 }
 
-/* On a worker: the answer comes from the loop, which must not wait for itself. */
-static void try_mount(void *data)
+static void handle_mount_tried(void *data, int r, const struct error *err)
 {
 	struct daemon *daemon = data;
-	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
-	struct stat st;
-
-	strbuf_addf(&path, "%s/status.json", daemon->config->mount.mountpoint);
-	daemon->mount_errno = stat(path.data, &st) == 0 ? 0 : errno;
-}
-
-static void handle_mount_tried(void *data)
-{
-	struct daemon *daemon = data;
-	struct error why = ERROR_NONE;
 
 	if (daemon->stopping)
 		return;
-	if (daemon->mount_errno == 0) {
+	if (r < 0)
+		fail_start(daemon, err);
+	else
 		say_ready(daemon);
-		return;
-	}
-	(void)error_errno(&why, daemon->mount_errno, "the mount at '%s' does not answer",
-		daemon->config->mount.mountpoint);
-	fail_start(daemon, &why);
 }
 
 static void handle_leases_started(void *data, int r, const struct error *err)
@@ -226,7 +211,8 @@ static void handle_leases_started(void *data, int r, const struct error *err)
 		return;
 	}
 	daemon->mounted = true;
-	if (loop_work(daemon->loop, try_mount, handle_mount_tried, daemon, &why) < 0)
+	if (probe_start(daemon->loop, daemon->config->mount.mountpoint, handle_mount_tried, daemon,
+		    &daemon->probe, &why) < 0)
 		fail_start(daemon, &why);
 }
 
@@ -288,6 +274,7 @@ static int open_all(struct daemon *daemon, struct error *err)
 /* Accepts one that is half open. */
 static void close_all(struct daemon *daemon)
 {
+	probe_destroy(daemon->probe);
 	filesystem_destroy(daemon->fs); /* its threads may hold references to leases */
 	lease_table_destroy(daemon->leases);
 	events_destroy(daemon->events);

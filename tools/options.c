@@ -9,8 +9,16 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "config/settings.h"
+#include "tools/probe.h"
 
-enum { OPTION_CHECK = 256, OPTION_CONFIG, OPTION_READY_FD, OPTION_HELP, OPTION_VERSION };
+enum {
+	OPTION_CHECK = 256,
+	OPTION_CONFIG,
+	OPTION_READY_FD,
+	OPTION_PROBE,
+	OPTION_HELP,
+	OPTION_VERSION
+};
 
 static void print_usage(FILE *to)
 {
@@ -128,6 +136,8 @@ static int take_option(struct daemon_options *options, int c)
 	case OPTION_READY_FD:
 		options->ready_fd = (int)strtol(optarg, NULL, 10);
 		return -1;
+	case OPTION_PROBE:
+		return probe_mount(optarg);
 	case OPTION_HELP:
 		print_help();
 		return 0;
@@ -147,6 +157,7 @@ int options_parse(int argc, char **argv, struct daemon_options *ret_options)
 		{"config", required_argument, NULL, OPTION_CONFIG},
 		{"ready-fd", required_argument, NULL,
 			OPTION_READY_FD}, /* from start_in_background() only */
+		{"probe", required_argument, NULL, OPTION_PROBE}, /* from probe_start() only */
 		{"help", no_argument, NULL, OPTION_HELP},
 		{"version", no_argument, NULL, OPTION_VERSION},
 		{0},
