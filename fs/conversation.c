@@ -206,14 +206,18 @@ static const char *what_is_missing(const struct conversation *conversation)
 	return NULL;
 }
 
-/* A line loses its newline and the blanks around that: `echo 60 > ttl` means 60. */
+/* A line loses its newline, and nothing else: an id may end in a blank. */
 static void trim_line(struct conversation *conversation)
 {
 	struct strbuf *input = &conversation->input;
+	const char *newline;
 
 	if (conversation->kind == CONVERSATION_SCRIPT || conversation->form == INPUT_JSON)
 		return;
-	while (input->size && is_blank(input->data[input->size - 1]))
+	newline = memchr(input->data, '\n', input->size);
+	if (newline)
+		strbuf_cut(input, (size_t)(newline - input->data));
+	if (input->size && input->data[input->size - 1] == '\r')
 		strbuf_cut(input, input->size - 1);
 }
 
@@ -288,8 +292,8 @@ int conversation_read(struct conversation *conversation, uint64_t offset, size_t
 	int r;
 
 	switch (conversation->state) {
-	case CONVERSATION_QUIET:
-		(void)reply_offset(conversation, offset);
+	case CONVERSATION_QUIET: /* nothing was written: the text is a file's like any other */
+		(void)reply_offset(conversation, 0);
 		return begin_turn(conversation, CONVERSATION_ASK);
 	case CONVERSATION_COLLECTING:
 		r = commit(conversation, err);

@@ -127,7 +127,7 @@ void conversation_truncate(struct conversation *conversation);
 
 /*
  * The committed request, until it is answered or the next WRITE: JSON and scripts as they came, a
- * line without the blanks and the newline at its end. NUL-terminated.
+ * line without its newline. NUL-terminated.
  */
 const struct strbuf *conversation_request(const struct conversation *conversation);
 bool conversation_request_is_json(const struct conversation *conversation);

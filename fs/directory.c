@@ -223,17 +223,25 @@ void directory_getattr(struct request *request)
 	reply_attr(request);
 }
 
-/* A control file has no size of its own to change, and an owner, mode and times that are not its
- * user's to choose. */
+/* Programs that copy a file to a request file (cp -p, libuv) set mode and times as well and fail
+ * when they cannot: there it succeeds and changes nothing, like truncation. */
+static bool may_pretend(const struct request *request)
+{
+	enum node_kind kind = (enum node_kind)(request->ino & 0xff);
+
+	if (request->to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
+		return false;
+	return kind < NODE_KIND_COUNT && node_type(kind)->verb;
+}
+
+/* A control file's size, owner, mode and times are not its user's to choose. */
 void directory_setattr(struct request *request)
 {
-	const int never = FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID;
-
-	if (request->to_set & never || !(request->to_set & FUSE_SET_ATTR_SIZE)) {
+	if (!may_pretend(request)) {
 		request_reply_code(request, EPERM);
 		return;
 	}
-	if (request->has_file)
+	if (request->has_file && request->to_set & FUSE_SET_ATTR_SIZE)
 		handle_truncate((struct handle *)(uintptr_t)
 					request->file.fh); // NOLINT(performance-no-int-to-ptr)
 	reply_attr(request);

@@ -285,9 +285,18 @@ static bool ask(struct handle *handle)
 	return false;
 }
 
+/*
+ * Go sets the flag on every file in order to poll, and polls for its Read, which goes on behind what
+ * was written; its ReadAt (pread) takes EAGAIN for a failure.
+ */
+static bool may_poll(const struct handle *handle, const struct request *request)
+{
+	return handle->impatient || request->offset == handle->write_end;
+}
+
 static void wait_or_again(struct handle *handle, struct request *request)
 {
-	if (request->file.flags & O_NONBLOCK)
+	if (request->file.flags & O_NONBLOCK && may_poll(handle, request))
 		request_reply_code(request, EAGAIN);
 	else
 		wait_for_job(handle, request);
@@ -390,6 +399,7 @@ static void write_conversation(struct request *request)
 		reply_failure(request, handle->node.lease, &err);
 		return;
 	}
+	handle->write_end = request->offset + request->size;
 	leave_job(handle); /* what was asked before goes on without us */
 	r = r == CONVERSATION_COMMIT ? commit(handle) : 0;
 	if (r < 0)

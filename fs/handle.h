@@ -29,6 +29,7 @@ struct handle {
 	bool reads;         /* opened for reading */
 	bool conversing;    /* a request file, opened for writing or not: */
 	struct conversation talk;
+	uint64_t write_end;  /* offset behind the last WRITE: where a read(2) goes on */
 	atomic_bool pending; /* a FLUSH may matter: read by workers too */
 	struct job *job;     /* of the present turn; counted; NULL: none */
 	bool own;            /* that job was written here, so an interrupted READ cancels it */

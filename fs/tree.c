@@ -225,14 +225,15 @@ static off_t request_size(const struct node *node, const struct inode *inode)
 	return verb->usage ? (off_t)strlen(verb->usage) : 0;
 }
 
+/* Nobody says whether he asks for the text that he has open or for the one that he will open: the
+ * longer one, since less would cut it. */
 static off_t text_size(struct control *control, const struct node *node, const struct inode *inode)
 {
 	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	size_t open_size = inode && inode->handles ? inode->handles->text.size : 0;
 
-	if (inode && inode->handles)
-		return (off_t)inode->handles->text.size;
 	types[node->kind].render(control, node, &text);
-	return (off_t)text.size;
+	return (off_t)(text.size > open_size ? text.size : open_size);
 }
 
 static off_t node_size(struct control *control, const struct node *node, const struct inode *inode)

@@ -29,6 +29,17 @@ func main() {
 	if result.Stdout != "a\nb\n" {
 		panic(fmt.Sprintf("got %q", result.Stdout))
 	}
+	if _, err = f.WriteString("echo d"); err != nil {
+		panic(err)
+	}
+	reply = make([]byte, 65536)
+	n, err := f.ReadAt(reply, 0)
+	if err != nil && err != io.EOF {
+		panic(err)
+	}
+	if err = json.Unmarshal(reply[:n], &result); err != nil || result.Stdout != "d\n" {
+		panic(fmt.Sprintf("%v, got %q", err, result.Stdout))
+	}
 	if err = f.Close(); err != nil {
 		panic(err)
 	}

@@ -187,6 +187,26 @@ node_case('node_a_reply_of_megabytes', '''
 
 
 @lease_of
+def copies_that_set_mode_and_times_as_well_are_requests_too(d, path):
+    with Scratch() as directory:
+        request = os.path.join(directory, 'req.json')
+        with open(request, 'w') as f:
+            f.write('{"command": "echo copied"}')
+        for copy in (f"node -e \"require('fs').copyFileSync('{request}', '$F')\"", f'cp -p {request} $F', f'touch $F; cp {request} $F'):
+            done = sh(f'{copy}; cat $F', env={'F': path})
+            equal(stdout_of(done), 'copied\n')
+
+
+@lease_of
+def a_reader_at_any_offset_who_wrote_nothing_gets_those_bytes(d, path):
+    done = sh('echo "echo abcdef" > $F; cat $F; busybox tail -c 5 $F', env={'F': path})
+    whole = done.stdout[:-5]
+    equal(done.stdout[-5:], whole[-5:])
+    with open(path, 'rb') as f:
+        equal(os.pread(f.fileno(), 10, 100), whole.encode()[100:110])
+
+
+@lease_of
 def go_OpenFile_for_both(d, path):
     with Scratch() as build:
         run_go(build, 'idiom.go', [path])

@@ -47,11 +47,6 @@ static void forget(struct play *play, bool refused)
 	play->reply[0] = '\0';
 }
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 static void check_commit(struct play *play)
 {
 	const struct conversation *conversation = &play->conversation;
@@ -61,9 +56,10 @@ static void check_commit(struct play *play)
 	CHECK(!play->refused && size > 0);
 	CHECK(conversation->turn == ++play->turns);
 	if (conversation->kind != CONVERSATION_SCRIPT &&
-		!conversation_request_is_json(conversation))
-		while (size && is_blank(play->accepted.data[size - 1]))
-			size--;
+		!conversation_request_is_json(conversation)) {
+		size = strcspn(play->accepted.data, "\n");
+		size -= size && play->accepted.data[size - 1] == '\r';
+	}
 	CHECK(request->size == size && !memcmp(request->data, play->accepted.data, size));
 	CHECK(utf8_valid(request->data, request->size) &&
 		!memchr(request->data, '\0', request->size));

@@ -446,7 +446,7 @@ static void a_verb_is_done_by_the_write_that_brings_its_newline(void **state)
 	assert_int_equal(flush_by(&talk, OPENER), 0);
 	assert_int_equal(say(&talk, "6"), 0);
 	assert_int_equal(say(&talk, "0"), 0);
-	assert_int_equal(say(&talk, " \n"), CONVERSATION_COMMIT);
+	assert_int_equal(say(&talk, "\n"), CONVERSATION_COMMIT);
 	assert_request(&talk, "60");
 	answer(&talk, "{}\n");
 	assert_int_equal(flush_by(&talk, OPENER), 0);
@@ -540,7 +540,7 @@ static void a_line_waits_for_its_end_and_loses_its_newline(void **state)
 	begin(&talk, CONVERSATION_LINE);
 	assert_int_equal(say(&talk, " traj 1 \r\n"), 0);
 	assert_int_equal(hear(&talk, 10, 100), CONVERSATION_COMMIT);
-	assert_request(&talk, " traj 1");
+	assert_request(&talk, " traj 1 ");
 	end(&talk);
 }
 
@@ -572,6 +572,18 @@ static void every_way_of_reading_back_starts_at_the_reply_s_first_byte(void **st
 	answer(&talk, "0123456789");
 	assert_heard(&talk, 0, 6, "012345");
 	assert_heard(&talk, 6, 6, "6789");
+	end(&talk);
+}
+
+static void a_reader_who_wrote_nothing_reads_at_the_offset_he_says(void **state)
+{
+	struct talk talk;
+
+	begin(&talk, CONVERSATION_SCRIPT);
+	assert_int_equal(hear(&talk, 4, 3), CONVERSATION_ASK);
+	answer(&talk, "0123456789");
+	assert_heard(&talk, 4, 3, "456");
+	assert_heard(&talk, 0, 3, "012");
 	end(&talk);
 }
 
@@ -720,6 +732,7 @@ int main(void)
 		cmocka_unit_test(two_lines_are_not_one_request_of_a_line_file),
 		cmocka_unit_test(a_line_waits_for_its_end_and_loses_its_newline),
 		cmocka_unit_test(every_way_of_reading_back_starts_at_the_reply_s_first_byte),
+		cmocka_unit_test(a_reader_who_wrote_nothing_reads_at_the_offset_he_says),
 		cmocka_unit_test(a_write_after_the_reply_begins_anew),
 		cmocka_unit_test(a_write_while_a_read_waits_is_refused_and_changes_nothing),
 		cmocka_unit_test(a_restarted_read_gets_its_own_command_s_result),
