@@ -149,8 +149,8 @@ static int check_required(
 		const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, fields[i].key);
 
 		if (fields[i].required && (!item || cJSON_IsNull(item)))
-			return error_set(err, EINVAL, "'%s' is missing: it must be %s",
-				fields[i].key, kinds[fields[i].kind].what);
+			return error_set(err, EINVAL, "'%s' (%s) is missing", fields[i].key,
+				kinds[fields[i].kind].what);
 	}
 	return 0;
 }

@@ -294,6 +294,22 @@ static bool may_poll(const struct handle *handle, const struct request *request)
 	return handle->impatient || request->offset == handle->write_end;
 }
 
+/* last_error stands beside several request files: it says which one was written to. */
+static struct error named_after(const struct handle *handle, const struct error *err)
+{
+	struct error named = *err;
+
+	(void)error_wrap(&named, "%s", verb_of(handle)->name);
+	return named;
+}
+
+static void fail(struct handle *handle, struct request *request, const struct error *err)
+{
+	struct error named = named_after(handle, err);
+
+	reply_failure(request, handle->node.lease, &named);
+}
+
 static void wait_or_again(struct handle *handle, struct request *request)
 {
 	if (request->file.flags & O_NONBLOCK && may_poll(handle, request))
@@ -313,7 +329,7 @@ static void read_conversation(struct handle *handle, struct request *request)
 
 	note_pending(handle);
 	if (r < 0) {
-		reply_failure(request, handle->node.lease, &err);
+		fail(handle, request, &err);
 		return;
 	}
 	if (r == CONVERSATION_REPLY) {
@@ -396,7 +412,7 @@ static void write_conversation(struct request *request)
 		return;
 	}
 	if (r < 0) {
-		reply_failure(request, handle->node.lease, &err);
+		fail(handle, request, &err);
 		return;
 	}
 	handle->write_end = request->offset + request->size;
@@ -455,7 +471,7 @@ static void finish_commit(
 
 	note_pending(handle);
 	if (todo < 0) {
-		reply_failure(request, handle->node.lease, err);
+		fail(handle, request, err);
 		return;
 	}
 	r = todo == CONVERSATION_COMMIT ? commit(handle) : 0;
@@ -505,10 +521,13 @@ void handle_release(struct request *request)
 	struct error err = ERROR_NONE;
 	int r = handle->conversing ? conversation_release(&handle->talk, &err) : 0;
 
-	if (r == CONVERSATION_COMMIT)
+	if (r == CONVERSATION_COMMIT) {
 		(void)commit(handle); /* nobody is left to be told; last_error has it */
-	else if (r < 0)
-		inode_note_error(handle->control, handle->node.lease, &err);
+	} else if (r < 0) {
+		struct error named = named_after(handle, &err);
+
+		inode_note_error(handle->control, handle->node.lease, &named);
+	}
 	destroy(handle);
 	request_reply_code(request, 0);
 }

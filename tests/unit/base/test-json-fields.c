@@ -93,7 +93,7 @@ static void what_is_absent_or_null_keeps_its_value(void **state)
 
 static void a_refusal_names_the_key_and_what_it_must_be(void **state)
 {
-	refuse("{}", "'text' is missing: it must be a string");
+	refuse("{}", "'text' (a string) is missing");
 	refuse("{\"text\": null}", "'text' is missing");
 	refuse("{\"text\": 1}", "'text' must be a string, not a number");
 	refuse("{\"text\": \"a\", \"number\": \"1\"}", "'number' must be a number, not a string");
