@@ -94,7 +94,7 @@ static void what_is_absent_or_null_keeps_its_value(void **state)
 static void a_refusal_names_the_key_and_what_it_must_be(void **state)
 {
 	refuse("{}", "'text' (a string) is missing");
-	refuse("{\"text\": null}", "'text' is missing");
+	refuse("{\"text\": null}", "'text' (a string) is missing");
 	refuse("{\"text\": 1}", "'text' must be a string, not a number");
 	refuse("{\"text\": \"a\", \"number\": \"1\"}", "'number' must be a number, not a string");
 	refuse("{\"text\": \"a\", \"number\": 1.5}", "'number' must be between -1 and 1, not 1.5");
