@@ -14,10 +14,9 @@
 #include "fs/inode.h"
 #include "fs/job.h"
 #include "fs/request.h"
+#include "fs/space.h"
 #include "pool/pool.h"
 #include "providers/lease.h"
-
-enum { SPACE_FRESH_MS = 1000 };
 
 double control_now(void)
 {
@@ -31,6 +30,7 @@ int control_create(struct loop *loop, const struct config *config, struct events
 	struct control **ret_control, struct error *err)
 {
 	struct control *control = calloc(1, sizeof(*control));
+	int r;
 
 	if (!control)
 		return error_set(err, ENOMEM, "no memory for the control files");
@@ -40,10 +40,12 @@ int control_create(struct loop *loop, const struct config *config, struct events
 	control->started_at = control->changed_at = control_now();
 	strbuf_init(&control->config_text);
 	config_show(config, true, &control->config_text);
-	(void)statvfs(config->dressage.state_dir,
-		&control->space); /* all zero when it is not there yet */
-	*ret_control = control;
-	return 0;
+	r = space_create(config->dressage.state_dir, &control->space, err);
+	if (r < 0)
+		control_destroy(control);
+	else
+		*ret_control = control;
+	return r;
 }
 
 void control_destroy(struct control *control)
@@ -59,6 +61,7 @@ void control_destroy(struct control *control)
 	}
 	inode_forget_all(control);
 	loop_timer_stop(control->watch);
+	space_destroy(control->space);
 	strbuf_fini(&control->config_text);
 	free(control);
 }
@@ -103,37 +106,14 @@ void control_lease_changed(struct control *control, struct lease *lease)
 		inode_forget_lease(control, lease);
 }
 
-/* The state directory's bytes: a file system may be slow to tell, so a worker asks. */
-
-static void ask_space(void *data)
-{
-	struct control *control = data;
-
-	if (statvfs(control->config->dressage.state_dir, &control->space_now) < 0)
-		control->space_now = (struct statvfs){0};
-}
-
-static void take_space(void *data)
-{
-	struct control *control = data;
-
-	control->space_asked = false;
-	control->space_at_ms = loop_now_ms();
-	if (control->space_now.f_frsize > 0)
-		control->space = control->space_now;
-}
-
 void control_space(struct control *control, struct statvfs *ret_space)
 {
 	struct pool *pool = lease_table_pool(control->leases);
 	unsigned slots = pool ? pool_slot_count(pool) : 0, ready = 0;
 
-	if (!control->space_asked && loop_now_ms() - control->space_at_ms > SPACE_FRESH_MS)
-		control->space_asked =
-			loop_work(control->loop, ask_space, take_space, control, NULL) == 0;
+	space_read(control->space, control->loop, ret_space);
 	for (unsigned number = 0; number < slots; number++)
 		ready += slot_view(pool_slot(pool, number)).state == SLOT_READY;
-	*ret_space = control->space;
 	ret_space->f_files = slots;
 	ret_space->f_ffree = ready;
 	ret_space->f_favail = ready;

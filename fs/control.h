@@ -30,6 +30,7 @@ struct loop;
 struct loop_timer;
 struct notifier;
 struct request;
+struct space;
 
 struct control {
 	struct loop *loop;
@@ -46,10 +47,7 @@ struct control {
 	struct request *held;     /* waiting for something: request.h */
 	struct listing *listings; /* open directories: directory.h */
 	struct loop_timer *watch; /* looks again at held requests whose first signal was harmless */
-	struct statvfs space;     /* of the state directory, a moment ago */
-	struct statvfs space_now; /* being filled by a worker */
-	uint64_t space_at_ms;
-	bool space_asked;
+	struct space *space;      /* of the state directory */
 };
 
 /* Everything is borrowed. Looks at the state directory, which must exist. */
