@@ -170,6 +170,28 @@ def cgroups(name):
     return found
 
 
+def cgroup_names_of(pids):
+    """The names of the daemons' own cgroups that these processes are in."""
+    names = set()
+    for pid in pids:
+        try:
+            with open(f'/proc/{pid}/cgroup', encoding='utf-8') as f:
+                names.update(word for line in f for word in line.strip().split('/') if word.startswith('dressage-'))
+        except OSError:
+            pass
+    return names
+
+
+def remove_cgroups(name):
+    """Removes what is left of a killed daemon's cgroups; True while some are in use."""
+    for path in sorted(cgroups(name), key=len, reverse=True):
+        try:
+            os.rmdir(path)
+        except OSError:
+            pass
+    return bool(cgroups(name))
+
+
 running = []
 
 
@@ -200,6 +222,7 @@ class Daemon:
             self.words += ['--config', path]
         self.env = {**test_environment(), **(env or {})}
         self.process = None
+        self.cgroup_names = set()  # of one that was killed: what is left of it goes with destroy()
 
     # --- life ---
 
@@ -233,6 +256,7 @@ class Daemon:
 
     def kill(self):
         """kill -9."""
+        self.cgroup_names |= cgroup_names_of(processes_of(self.state))
         self.process.kill()
         self.process.wait(PATIENCE)
 
@@ -256,11 +280,14 @@ class Daemon:
         for _ in range(3):
             if self.mnt in mounts():
                 subprocess.run(['fusermount3', '-uz', self.mnt], env=self.env, check=False, capture_output=True)
-        for pid in processes_of(self.base):
+        left = processes_of(self.base)
+        self.cgroup_names |= cgroup_names_of(left)
+        for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
+        eventually_none(lambda: any(remove_cgroups(name) for name in self.cgroup_names))
         shutil.rmtree(self.base, ignore_errors=True)
 
     def __enter__(self):
@@ -336,9 +363,7 @@ class Daemon:
 
     def cgroup(self):
         """The name of the cgroup that holds those of its slots; '' when it can make none."""
-        with open(f'/proc/{int(self.read("slots", "0000", "pid"))}/cgroup', encoding='utf-8') as f:
-            words = [word for line in f for word in line.strip().split('/') if word.startswith('dressage-')]
-        return words[0] if words else ''
+        return next(iter(cgroup_names_of([int(self.read('slots', '0000', 'pid'))])), '')
 
     def wait_ready(self, count=None):
         """Until that many slots (all) are READY."""
