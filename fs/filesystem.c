@@ -74,6 +74,9 @@ int filesystem_create(const struct filesystem_options *options,
 	if (r == 0)
 		r = control_create(
 			options->loop, options->config, options->events, &fs->context.control, err);
+	if (r == 0)
+		r = mountpoint_prepare(options->config->mount.mountpoint,
+			options->config->dressage.state_dir, &fs->mountpoint, err);
 	if (r < 0) {
 		filesystem_destroy(fs);
 		return r;
@@ -255,8 +258,7 @@ static int mount_and_run(struct filesystem *fs, struct lease_table *leases, stru
 
 int filesystem_mount(struct filesystem *fs, struct lease_table *leases, struct error *err)
 {
-	int r = mountpoint_prepare(
-		fs->config->mount.mountpoint, fs->config->dressage.state_dir, &fs->mountpoint, err);
+	int r = mountpoint_check(fs->mountpoint.path, err); /* somebody may have been quicker */
 
 	if (r < 0)
 		return r;
@@ -267,7 +269,6 @@ int filesystem_mount(struct filesystem *fs, struct lease_table *leases, struct e
 		if (fs->session)
 			fuse_session_unmount(fs->session);
 		join(fs);
-		mountpoint_fini(&fs->mountpoint);
 		return r;
 	}
 	fs->life = LIFE_MOUNTED;
@@ -315,6 +316,7 @@ void filesystem_destroy(struct filesystem *fs)
 	if (!fs)
 		return;
 	join(fs);
+	mountpoint_fini(&fs->mountpoint);
 	control_destroy(fs->context.control);
 	files_destroy(fs->context.files);
 	(void)sem_destroy(&fs->settled);

@@ -38,7 +38,12 @@ struct filesystem_hooks {
 	void *data;
 };
 
-/* Nothing is mounted and no thread started yet. */
+/*
+ * Makes the mountpoint ready (mountpoint.h: it may wait for fusermount3, so not while the loop
+ * runs): one left by a daemon that died ("transport endpoint is not connected") is detached, a
+ * directory that is not there is made, and removed at the end. Nothing is mounted and no thread
+ * started yet. -EBUSY and the other failures of mountpoint_prepare().
+ */
 int filesystem_create(const struct filesystem_options *options,
 	const struct filesystem_hooks *hooks, struct filesystem **ret_fs, struct error *err);
 /* What lease_table_create() is to be given, so that what the tree remembers of a lease ends with
@@ -46,10 +51,8 @@ int filesystem_create(const struct filesystem_options *options,
 struct lease_hooks filesystem_lease_hooks(struct filesystem *fs);
 
 /*
- * Mounts at the configured mountpoint and starts the workers. A mountpoint left by a daemon that
- * died ("transport endpoint is not connected") is detached first; a directory that is not there is
- * made, and removed at the end. -EBUSY: something of ours is mounted there and alive. leases is
- * borrowed until unmounted().
+ * Mounts at the configured mountpoint and starts the workers. -EBUSY: another dressagefs has
+ * mounted there meanwhile. leases is borrowed until unmounted().
  */
 int filesystem_mount(struct filesystem *fs, struct lease_table *leases, struct error *err);
 /* Detaches the mount, lazily when it is in use; held requests are answered first. unmounted()

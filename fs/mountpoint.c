@@ -134,17 +134,43 @@ static int make(struct mountpoint *point, struct error *err)
 	return 0;
 }
 
+static int refuse_living(const char *path, struct error *err)
+{
+	return error_set(err, EBUSY,
+		"'%s' is mounted by a dressagefs that is alive; stop it (fusermount3 -u '%s') or choose another mountpoint",
+		path, path);
+}
+
+/* 0, or the errno of a look at what is mounted there. */
+static int try_path(const char *path, struct stat *ret_st)
+{
+	return stat(path, ret_st) < 0 ? errno : 0;
+}
+
+static int detach_dead(const char *path, struct error *err)
+{
+	int r;
+
+	if (!is_ours(path))
+		return error_set(err, EBUSY,
+			"a dead mount that is none of ours is in the way at '%s'; unmount it (fusermount3 -u '%s') or choose another mountpoint",
+			path, path);
+	r = detach(path, err);
+	if (r == 0)
+		log_warn("detached the mount that a dead daemon left at '%s'", path);
+	return r;
+}
+
 static int look(struct mountpoint *point, struct error *err)
 {
 	struct stat st;
-	int r = stat(point->path, &st) < 0 ? errno : 0;
+	int r = try_path(point->path, &st);
 
 	for (int tries = 0; is_dead(r) && tries < 16; tries++) { /* dead mounts may be stacked */
-		r = detach(point->path, err);
+		r = detach_dead(point->path, err);
 		if (r < 0)
 			return r;
-		log_warn("detached the mount that a dead daemon left at '%s'", point->path);
-		r = stat(point->path, &st) < 0 ? errno : 0;
+		r = try_path(point->path, &st);
 	}
 	if (r == ENOENT)
 		return make(point, err);
@@ -152,11 +178,17 @@ static int look(struct mountpoint *point, struct error *err)
 		return error_errno(err, r, "cannot use the mountpoint '%s'", point->path);
 	if (!S_ISDIR(st.st_mode))
 		return error_set(err, ENOTDIR, "the mountpoint '%s' is no directory", point->path);
-	if (is_ours(point->path))
-		return error_set(err, EBUSY,
-			"'%s' is mounted by a dressagefs that is alive; stop it (fusermount3 -u '%s') or choose another mountpoint",
-			point->path, point->path);
-	return 0;
+	return is_ours(point->path) ? refuse_living(point->path, err) : 0;
+}
+
+int mountpoint_check(const char *path, struct error *err)
+{
+	CLEANUP(freep) char *real = resolve(path);
+	struct stat st;
+
+	if (!real || !is_ours(real) || is_dead(try_path(real, &st)))
+		return 0;
+	return refuse_living(real, err);
 }
 
 static bool lies_below(const char *path, const char *top)
@@ -195,7 +227,8 @@ void mountpoint_fini(struct mountpoint *mountpoint)
 	struct stat st;
 
 	/* an aborted connection leaves its mount behind, dead */
-	if (mountpoint->path && stat(mountpoint->path, &st) < 0 && is_dead(errno))
+	if (mountpoint->path && is_dead(try_path(mountpoint->path, &st)) &&
+		is_ours(mountpoint->path))
 		(void)detach(mountpoint->path, NULL);
 	if (mountpoint->made && rmdir(mountpoint->path) < 0)
 		log_debug("left the mountpoint '%s': %s", mountpoint->path, strerrordesc_np(errno));

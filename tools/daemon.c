@@ -17,6 +17,7 @@
 #include "base/strbuf.h"
 #include "config/settings.h"
 #include "fs/filesystem.h"
+#include "fs/mountpoint.h"
 #include "pool/events.h"
 #include "pool/journal.h"
 #include "providers/lease.h"
@@ -259,6 +260,8 @@ static int open_all(struct daemon *daemon, struct error *err)
 	if (r == 0 && daemon->options->ready_fd >= 0)
 		r = loop_watch_start(daemon->loop, daemon->options->ready_fd, LOOP_READABLE,
 			handle_starter_gone, daemon, &daemon->starter_watch, err);
+	if (r == 0) /* before anything is written: nothing is left behind then */
+		r = mountpoint_check(daemon->config->mount.mountpoint, err);
 	if (r == 0)
 		r = journal_open(
 			daemon->loop, daemon->config->dressage.state_dir, &daemon->journal, err);

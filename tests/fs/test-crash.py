@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Deaths: of a slot's init, of the daemon by SIGTERM, by fusermount3 -u and by kill -9; starts that fail."""
+import ctypes
 import errno
 import json
 import os
 import signal
 import subprocess
 
-from harness import (DRESSAGEFS, PATIENCE, Daemon, Failed, Scratch, case, cgroups, check, close_late, contains, equal, eventually,
+from harness import (DRESSAGEFS, PATIENCE, Daemon, Failed, Scratch, Skip, case, cgroups, check, close_late, contains, equal, eventually,
                      fails_with, main, mounts, processes_of, run, sh, test_environment)
 
 
@@ -182,6 +183,40 @@ def a_second_daemon_on_the_same_state_directory_is_refused_and_harms_nothing():
             equal(done.returncode, 1)
             contains(done.stderr, str(d.pid))
         equal(d.run('t', 'echo alive')['stdout'], 'alive\n')
+
+
+@case
+def an_occupied_mountpoint_is_refused_before_anything_is_made():
+    with Daemon(slots=1) as d, Scratch() as work:
+        d.mkdir('t')
+        for more in ([], ['-f']):
+            done = run([DRESSAGEFS, '-o', f'dressage.state_dir={work}/state', *more, d.mnt])
+            equal(done.returncode, 1)
+            contains(done.stderr, 'alive')
+            equal(os.listdir(work), [])
+        equal(d.run('t', 'echo alive')['stdout'], 'alive\n')
+
+
+@case
+def a_dead_mount_of_somebody_else_is_refused_and_left_alone():
+    if os.getuid() != 0:
+        raise Skip('mounting as somebody else needs root')
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Scratch() as work:
+        os.mkdir(work + '/mnt')
+        fd = os.open('/dev/fuse', os.O_RDWR)
+        data = f'fd={fd},rootmode=40000,user_id=0,group_id=0'.encode()
+        if libc.mount(b'other', (work + '/mnt').encode(), b'fuse.other', 0, data) != 0:
+            os.close(fd)
+            raise Skip(f'mount: {os.strerror(ctypes.get_errno())}')
+        os.close(fd)
+        try:
+            done = run([DRESSAGEFS, '-f', '-o', f'dressage.state_dir={work}/state', work + '/mnt'])
+            equal(done.returncode, 1)
+            contains(done.stderr, 'none of ours')
+            check(work + '/mnt' in mounts(), 'it was detached')
+        finally:
+            libc.umount2((work + '/mnt').encode(), 2)
 
 
 @case

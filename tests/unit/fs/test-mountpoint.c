@@ -123,6 +123,17 @@ static void a_state_directory_below_the_mountpoint_is_refused(void **state)
 		mountpoint_prepare(place->state_dir, place->state_dir, &point, &err), -EINVAL);
 }
 
+static void nothing_is_changed_by_a_check(void **state)
+{
+	const struct place *place = *state;
+	struct error err = ERROR_NONE;
+
+	assert_int_equal(mountpoint_check(place->path, &err), 0);
+	assert_int_equal(access(place->path, F_OK), -1);
+	assert_int_equal(mountpoint_check(place->state_dir, &err), 0);
+	assert_int_equal(mountpoint_check("/no/such/place", &err), 0);
+}
+
 int main(void)
 {
 #define CASE(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -133,6 +144,7 @@ int main(void)
 		CASE(a_file_is_refused),
 		CASE(a_missing_parent_is_named),
 		CASE(a_state_directory_below_the_mountpoint_is_refused),
+		CASE(nothing_is_changed_by_a_check),
 	};
 
 	return cmocka_run_group_tests_name("fs/mountpoint", tests, NULL, NULL);
