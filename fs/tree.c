@@ -287,6 +287,10 @@ static nlink_t node_links(const struct control *control, const struct node *node
 
 	if (!node_is_directory(node->kind))
 		return 1;
+	if (node->kind == NODE_LEASES)
+		return 2 + lease_count_shown(control->leases);
+	if (node->kind == NODE_SLOTS)
+		return 2 + count_slots(control);
 	tree_each_child(control, node, count_directory, &counting);
 	return 2 + counting.directories;
 }

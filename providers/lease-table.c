@@ -189,6 +189,11 @@ struct lease *lease_next(const struct lease_table *table, const struct lease *af
 	return NULL;
 }
 
+unsigned lease_count_shown(const struct lease_table *table)
+{
+	return HASH_CNT(by_serial, table->by_serial);
+}
+
 unsigned lease_count(const struct lease_table *table, enum lease_state state)
 {
 	if (state == LEASE_RELEASED)

@@ -103,6 +103,8 @@ struct lease *lease_find_name(const struct lease_table *table, const char *name)
 struct lease *lease_find_serial(const struct lease_table *table, uint64_t serial);
 /* All that show in leases/, in order of creation: start with NULL. */
 struct lease *lease_next(const struct lease_table *table, const struct lease *after);
+/* How many these are. */
+unsigned lease_count_shown(const struct lease_table *table);
 unsigned lease_count(const struct lease_table *table, enum lease_state state);
 
 /* Counted references, so that an open control file can deliver its reply after the lease's end. */

@@ -40,6 +40,9 @@ def ls_l_shows_the_owner_real_times_and_what_may_be_done(d):
         equal((st.st_uid, st.st_gid), (os.getuid(), os.getgid()), path)
         got = stat.S_IMODE(st.st_mode)
         equal(oct(got & 0o700), oct(mode & 0o700), f'mode of {path}')
+        if stat.S_ISDIR(st.st_mode):
+            shown = os.listdir(d.path(path))
+            equal(st.st_nlink, 2 + sum(os.path.isdir(d.path(path, name)) for name in shown), f'links of {path}')
         equal(got & 0o007, 0, f'others at {path}')
         equal(got & 0o020, 0, f'the group may not write {path}')
 

@@ -333,6 +333,9 @@ static void a_directory_counts_its_directories(void **state)
 	tree_stat(world->control, &node, &st);
 	assert_int_equal(st.st_nlink, 4);
 	assert_int_equal(st.st_mode, S_IFDIR | 0750);
+	lease_end(lease_find(world->leases, "a"), REASON_TERMINATED, NULL);
+	tree_stat(world->control, &node, &st);
+	assert_int_equal(st.st_nlink, 3);
 }
 
 static void status_json_has_the_keys_of_the_contract(void **state)
