@@ -126,6 +126,7 @@ void background_leave_terminal(int log_fd)
 
 void background_say_ready(int ready_fd)
 {
+	(void)chdir("/"); /* not to hold the file system that we were started on */
 	if (write(ready_fd, ready_word, sizeof(ready_word) - 1) < 0)
 		return; /* whoever started us has gone; the daemon's loop has seen that */
 }

@@ -45,9 +45,23 @@ static int parse_create(int argc, char **argv, struct create_options *ret_option
 	return -1;
 }
 
+/* `create` takes any text for a trajectory id; what is called a spec must be one. */
+static int check_spec(const char *name, const struct strbuf *spec)
+{
+	struct error err = ERROR_NONE;
+	cJSON *object;
+
+	if (json_parse_object(spec->data, spec->size, &object, &err) < 0) {
+		complain("'%s' is not a SandboxSpec in JSON: %s", name, err.text);
+		return EXIT_REFUSED;
+	}
+	cJSON_Delete(object);
+	return -1;
+}
+
 static int read_spec(const char *name, struct strbuf *out)
 {
-	bool is_stdin = strcmp(name, "-") == 0;
+	bool is_stdin = strcmp(name, "-") == 0, broken;
 	FILE *file = is_stdin ? stdin : fopen(name, "re");
 	size_t n;
 
@@ -62,9 +76,14 @@ static int read_spec(const char *name, struct strbuf *out)
 		n = fread(room, 1, 65536, file);
 		strbuf_grown(out, n);
 	} while (n > 0);
+	broken = ferror(file) != 0;
 	if (!is_stdin)
 		(void)fclose(file);
-	return -1;
+	if (broken) {
+		complain("cannot read '%s'", name);
+		return EXIT_REFUSED;
+	}
+	return check_spec(name, out);
 }
 
 static void render_spec(

@@ -176,6 +176,12 @@ static int show_result(const struct strbuf *reply, bool json, struct error *err)
 	return code;
 }
 
+/* What stands behind the trajectory; a second -- does where the trajectory itself needed the first one (exec -- -id -- cmd). */
+static char **command_of(char **words)
+{
+	return strcmp(words[1], "--") == 0 && words[2] ? words + 2 : words + 1;
+}
+
 static int run_in_lease(struct client *client, char **words, const struct exec_options *options)
 {
 	CLEANUP(strbuf_fini)
@@ -185,7 +191,7 @@ static int run_in_lease(struct client *client, char **words, const struct exec_o
 
 	if (client_connect(client) != EXIT_DONE)
 		return EXEC_INFRASTRUCTURE;
-	code = render_request(words + 1, options, &request);
+	code = render_request(command_of(words), options, &request);
 	if (code >= 0)
 		return code;
 	code = client_lease_path(words[0], "run_command", &path, &err);

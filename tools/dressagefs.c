@@ -2,6 +2,7 @@
 /* dressagefs: the daemon. main() is a table of contents: options, configuration, background or run.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/close_range.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,18 @@
 #include "tools/background.h"
 #include "tools/daemon.h"
 #include "tools/options.h"
+
+/* A started program may lack these three; whatever we opened next would take their numbers, and our log would be written there. */
+static void provide_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		(void)close(fd);
+}
 
 /* What we were started with must not reach a sandbox: every descriptor but the standard ones is
  * closed on exec. */
@@ -80,6 +93,7 @@ int main(int argc, char **argv)
 	struct error err = ERROR_NONE;
 	int code;
 
+	provide_standard_descriptors();
 	mark_inherited_descriptors();
 	code = options_parse(argc, argv, &options);
 	if (code >= 0)

@@ -104,10 +104,10 @@ def become(uid, gid):
     return turn
 
 
-def sh(script, shell='bash', cwd=None, env=None, stdin=None, timeout=None, user=None):
-    """Runs a script; gives the CompletedProcess with text output. Killed, and failed, when it takes too long."""
-    words = ['busybox', 'sh', '-c', script] if shell == 'busybox' else [shell, '-c', script]
-    return run(words, cwd=cwd, env=env, stdin=stdin, timeout=timeout, user=user)
+def sh(script, shell='bash', words=(), cwd=None, env=None, stdin=None, timeout=None, user=None):
+    """Runs a script (words: its arguments); gives the CompletedProcess with text output. Killed, and failed, when it takes too long."""
+    start = ['busybox', 'sh'] if shell == 'busybox' else [shell]
+    return run([*start, '-c', script, shell, *words], cwd=cwd, env=env, stdin=stdin, timeout=timeout, user=user)
 
 
 def run(words, cwd=None, env=None, stdin=None, timeout=None, user=None, text=True):

@@ -235,11 +235,25 @@ def going_to_the_background_returns_when_it_is_ready_and_says_why_not():
         equal(len(pids), 1, 'daemons')
         equal(os.readlink(f'/proc/{pids[0]}/fd/0'), '/dev/null')
         equal(os.readlink(f'/proc/{pids[0]}/fd/1'), '/dev/null')
+        equal(os.readlink(f'/proc/{pids[0]}/cwd'), '/')
         check(os.getsid(pids[0]) == pids[0], 'it is in our session')
         equal(run(['fusermount3', '-u', d.mnt]).returncode, 0)
         eventually(lambda: not processes_of(d.base), 'everything has ended')
     finally:
         d.destroy()
+
+
+@case
+def a_start_without_standard_descriptors_works():
+    for closed in ('<&-', '>&-', '2>&-', '<&- >&- 2>&-'):
+        d = Daemon(slots=1)
+        try:
+            equal(sh(f'"$@" {closed}', words=[*d.words, d.mnt]).returncode, 0, closed)
+            equal(d.json('status.json')['total_ready'], 1)
+            equal(run(['fusermount3', '-u', d.mnt]).returncode, 0)
+            eventually(lambda: not processes_of(d.base), 'everything has ended')
+        finally:
+            d.destroy()
 
 
 @case

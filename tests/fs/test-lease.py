@@ -276,6 +276,11 @@ def the_command_line_does_it_all(d):
     done = tool('exec', 't1', '--', 'no-such-program')
     equal(done.returncode, 127)
     equal(tool('exec', 'nobody', '--', 'true').returncode, 125)
+    for bad in ('', '{', 'words', '[]'):
+        equal(tool('create', '--spec', '-', stdin=bad).returncode, 1, bad)
+    equal(json.loads(tool('create', '--spec', '-', stdin='{"trajectory_id": "-dash"}').stdout)['trajectory_id'], '-dash')
+    equal(tool('exec', '--', '-dash', '--', 'echo', 'x').stdout, 'x\n')
+    equal(tool('terminate', '--', '-dash').returncode, 0)
     contains(tool('ls').stdout, 't1')
     equal(tool('status').returncode, 0)
     equal(json.loads(tool('status', '--json').stdout)['total_leased'], 1)
