@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "config/settings.h"
 
@@ -23,15 +24,6 @@ struct environment {
 static size_t name_len(const char *word)
 {
 	return strcspn(word, "=");
-}
-
-static size_t find(char *const *words, const char *name, size_t len)
-{
-	size_t i = 0;
-
-	while (words && words[i] && (strncmp(words[i], name, len) != 0 || words[i][len] != '='))
-		i++;
-	return i;
 }
 
 static bool make_room(struct environment *env)
@@ -49,26 +41,61 @@ static bool make_room(struct environment *env)
 	return true;
 }
 
-/* Takes the word over. */
+/* Takes the word over. Names may stand twice until keep_last(). */
 static void put_owned(struct environment *env, char *owned_word)
 {
-	size_t at;
-
 	if (!owned_word || !make_room(env)) {
 		free(owned_word);
 		env->failed = true;
 		return;
 	}
-	if (env->count == 0)
-		env->words[0] = NULL;
-	at = find(env->words, owned_word, name_len(owned_word));
-	if (at < env->count) {
-		free(env->words[at]);
-	} else {
-		env->count++;
-		env->words[env->count] = NULL;
+	env->words[env->count++] = owned_word;
+	env->words[env->count] = NULL;
+}
+
+/* By name, and of one name in the order in which they were put. */
+static int compare_places(const void *a, const void *b)
+{
+	char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;
+	size_t x_len = name_len(*x), y_len = name_len(*y);
+	int order = memcmp(*x, *y, x_len < y_len ? x_len : y_len);
+
+	if (order == 0)
+		order = (x_len > y_len) - (x_len < y_len);
+	return order ? order : (x > y) - (x < y);
+}
+
+static void close_gaps(struct environment *env)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < env->count; i++)
+		if (env->words[i])
+			env->words[kept++] = env->words[i];
+	env->words[kept] = NULL;
+	env->count = kept;
+}
+
+/* Of each name only the last word stays. Sorts: a request may bring a hundred thousand names. */
+static void keep_last(struct environment *env)
+{
+	char ***places = calloc(env->count, sizeof(*places));
+
+	if (!places) {
+		env->failed = true;
+		return;
 	}
-	env->words[at] = owned_word;
+	for (size_t i = 0; i < env->count; i++)
+		places[i] = &env->words[i];
+	qsort(places, env->count, sizeof(*places), compare_places);
+	for (size_t i = 0; i + 1 < env->count; i++) {
+		size_t len = name_len(*places[i]);
+
+		if (!strncmp(*places[i], *places[i + 1], len) && (*places[i + 1])[len] == '=')
+			free(take_ptr(places[i]));
+	}
+	close_gaps(env);
+	free(places);
 }
 
 static void put(struct environment *env, const char *fmt, ...)
@@ -110,7 +137,7 @@ static void put_inherited(struct environment *env, const struct environment_opti
 
 static void put_places(struct environment *env, const struct environment_options *options)
 {
-	if (!env->words || find(env->words, "PATH", 4) == env->count)
+	if (!environment_get(env->words, "PATH"))
 		put(env, "PATH=%s", default_path);
 	put(env, "HOME=" INSIDE_HOME);
 	put(env, "XDG_CONFIG_HOME=" INSIDE_HOME "/.config");
@@ -156,6 +183,8 @@ int environment_build(const struct environment_options *options, char ***ret_env
 	put_places(&env, options);
 	r = put_extra(&env, options->extra, err);
 	put_markers(&env, options);
+	if (r == 0 && !env.failed)
+		keep_last(&env);
 	if (r == 0 && env.failed)
 		r = error_set(err, ENOMEM, "no memory for an environment");
 	if (r < 0) {
@@ -177,7 +206,10 @@ void environment_free(char **env)
 
 const char *environment_get(char *const *env, const char *name)
 {
-	size_t len = strlen(name), at = find(env, name, len);
+	size_t len = strlen(name);
 
-	return env && env[at] ? env[at] + len + 1 : NULL;
+	for (; env && *env; env++)
+		if (!strncmp(*env, name, len) && (*env)[len] == '=')
+			return *env + len + 1;
+	return NULL;
 }

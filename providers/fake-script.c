@@ -40,16 +40,16 @@ static enum fake_step run_printenv(
 	const struct command *command, const char *name, struct command_result *result)
 {
 	size_t len = strlen(name);
+	const char *value = NULL;
 
-	result->returncode = 1;
-	for (char **env = command->env; env && *env; env++) {
-		if (strncmp(*env, name, len) != 0 || (*env)[len] != '=')
-			continue;
-		keep(command, &result->out, &result->out_bytes, *env + len + 1,
-			strlen(*env + len + 1));
-		keep(command, &result->out, &result->out_bytes, "\n", 1);
-		result->returncode = 0;
-	}
+	for (char **env = command->env; env && *env; env++)
+		if (!strncmp(*env, name, len) && (*env)[len] == '=')
+			value = *env + len + 1; /* the last one counts */
+	result->returncode = value ? 0 : 1;
+	if (!value)
+		return FAKE_NEXT;
+	keep(command, &result->out, &result->out_bytes, value, strlen(value));
+	keep(command, &result->out, &result->out_bytes, "\n", 1);
 	return FAKE_NEXT;
 }
 

@@ -443,17 +443,7 @@ static size_t count_env(const struct sandbox_spec *spec, char *const *own)
 	return count;
 }
 
-static bool sets(char *const *env, const char *name)
-{
-	size_t len = strlen(name);
-
-	for (; env && *env; env++)
-		if (!strncmp(*env, name, len) && (*env)[len] == '=')
-			return true;
-	return false;
-}
-
-/* The spec's variables that the command does not set itself, then the command's own. Only the
+/* The spec's variables, then the command's own, which come last and so override them. Only the
  * former are copies. */
 static int merge_env(const struct sandbox_spec *spec, const struct command *command,
 	char ***ret_env, size_t *ret_copies)
@@ -467,8 +457,6 @@ static int merge_env(const struct sandbox_spec *spec, const struct command *comm
 	if (!env)
 		return -ENOMEM;
 	cJSON_ArrayForEach (item, spec->env) {
-		if (sets(command->env, item->string))
-			continue;
 		if (asprintf(&env[count], "%s=%s", item->string, item->valuestring) < 0)
 			return -ENOMEM;
 		*ret_copies = ++count;

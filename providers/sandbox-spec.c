@@ -123,6 +123,52 @@ static bool copy_object(const cJSON *value, cJSON **ret_copy)
 	return *ret_copy != NULL;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp((*(const cJSON *const *)a)->string, (*(const cJSON *const *)b)->string);
+}
+
+/* Puts the members into the order of their names, which are all different, so that two can be
+ * compared in one pass. */
+static bool sort_members(cJSON *object)
+{
+	size_t count = 0, i = 0;
+	cJSON **members, *item;
+
+	cJSON_ArrayForEach (item, object)
+		count++;
+	members = calloc(count, sizeof(members[0]));
+	if (!members)
+		return false;
+	cJSON_ArrayForEach (item, object)
+		members[i++] = item;
+	qsort(members, count, sizeof(members[0]), compare_names);
+	for (i = 0; i < count; i++) {
+		members[i]->prev = members[i ? i - 1 : count - 1]; /* the first one's: the last */
+		members[i]->next = i + 1 < count ? members[i + 1] : NULL;
+	}
+	object->child = members[0];
+	free(members);
+	return true;
+}
+
+static bool copy_env(const cJSON *env, cJSON **ret_copy)
+{
+	return copy_object(env, ret_copy) && (!*ret_copy || sort_members(*ret_copy));
+}
+
+/* Both as copy_env() makes them. */
+static bool same_env(const cJSON *a, const cJSON *b)
+{
+	const cJSON *x = a ? a->child : NULL, *y = b ? b->child : NULL;
+
+	while (x && y && !strcmp(x->string, y->string) && !strcmp(x->valuestring, y->valuestring)) {
+		x = x->next;
+		y = y->next;
+	}
+	return !x && !y;
+}
+
 static bool copy_text(const char *text, char **ret_copy)
 {
 	if (!text)
@@ -151,7 +197,7 @@ static int fill_spec(const struct spec_values *values, struct sandbox_spec *spec
 		!copy_text(values->env_type, &spec->env_type) ||
 		!copy_object(values->env_args, &spec->env_args) ||
 		!copy_object(values->metadata, &spec->metadata) ||
-		!copy_object(values->env, &spec->env))
+		!copy_env(values->env, &spec->env))
 		return no_memory(err);
 	return decode_services(values->services, spec, err);
 }
@@ -313,7 +359,7 @@ const char *sandbox_spec_difference(
 		return "env_args.sandbox_image";
 	if (asked->env_type && !same_text(asked->env_type, live->env_type))
 		return "env_type";
-	if (asked->env && !cJSON_Compare(asked->env, live->env, true))
+	if (asked->env && !same_env(asked->env, live->env))
 		return "env";
 	if (asked->service_count && !has_services(live, asked))
 		return "services";

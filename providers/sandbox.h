@@ -36,7 +36,8 @@ struct sandbox_spec {
 	char *env_type;      /* NULL: not given */
 	cJSON *env_args;     /* object, or NULL: none, or an empty one */
 	cJSON *metadata;     /* object of strings, or NULL */
-	cJSON *env; /* object of strings, or NULL: given to every command, which may override it */
+	cJSON *env; /* object of strings in the order of their names, or NULL: given to every
+		       command, which may override it */
 	struct sandbox_service *services;
 	unsigned service_count;
 	double timeout_sec; /* the lease's TTL; 0: not given */

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Bad input gets its errno and a sentence; nothing hangs, nothing leaks, and the next request works."""
 import errno
+import json
 import os
+import threading
+import time
 
 from harness import DRESSAGEFS, Scratch, case, check, contains, equal, fails_with, main, run
 
@@ -58,6 +61,34 @@ def an_empty_write_and_an_empty_file_do_nothing(d):
     with open(d.lease('t', 'run_command'), 'w', encoding='utf-8') as f:
         f.write('')
     equal(d.run('t', 'echo next')['metadata']['exec_id'], 1)
+
+
+def ask_anyhow(d, path, request):
+    try:
+        d.ask(path, request)
+    except OSError:
+        pass  # more than the kernel takes may be refused
+
+
+@case
+def a_request_with_100000_variables_does_not_keep_status_waiting(d):
+    d.mkdir('t')
+    many = {f'V{i}': str(i) for i in range(100000)}
+    requests = [('create', {'trajectory_id': 'many', 'env': many}),
+                ('create', {'trajectory_id': 'many', 'env': many}),  # compared with the live one's
+                (RUN, {'command': ['/bin/true'], 'env': many}),
+                ('leases/many/run_command', {'command': ['/bin/true'], 'env': many})]
+    for path, request in requests:
+        asker = threading.Thread(target=ask_anyhow, args=(d, path, json.dumps(request)))
+        asker.start()
+        slowest = 0
+        while asker.is_alive():
+            before = time.monotonic()
+            d.read('status')
+            slowest = max(slowest, time.monotonic() - before)
+        asker.join()
+        check(slowest < 5, f'{path}: status took {slowest:.1f} s')
+    equal(d.run('t', 'echo next')['stdout'], 'next\n')
 
 
 @case
