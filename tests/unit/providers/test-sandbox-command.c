@@ -160,8 +160,8 @@ static void empty_requests_are_refused(void **state)
 {
 	refuse("", "empty");
 	refuse("\n \n", "empty");
-	refuse("{}", "'command' is missing");
-	refuse("{\"command\": null}", "'command' is missing");
+	refuse("{}", "'command' (a value) is missing");
+	refuse("{\"command\": null}", "'command' (a value) is missing");
 	refuse("{\"command\": \" \\n\"}", "'command' is empty");
 	refuse("{\"command\": []}", "empty list");
 	refuse("{\"command\": [\"\"]}", "program's name is empty");

@@ -136,8 +136,8 @@ static void an_unknown_key_is_refused_and_the_known_are_listed(void **state)
 	refuse("{\"trajectory_id\": \"t\", \"timeout\": 1}", "unknown key 'timeout'");
 	refuse("{\"trajectory_id\": \"t\", \"timeout\": 1}", "timeout_sec");
 	refuse("{\"trajectory_id\": \"t\", \"Env\": {}}", "unknown key 'Env'");
-	refuse("{}", "'trajectory_id' is missing");
-	refuse("{\"trajectory_id\": null}", "'trajectory_id' is missing");
+	refuse("{}", "'trajectory_id' (a string) is missing");
+	refuse("{\"trajectory_id\": null}", "'trajectory_id' (a string) is missing");
 }
 
 static void wrong_types_and_ranges_are_named(void **state)
@@ -168,8 +168,8 @@ static void bad_services_are_named_by_number(void **state)
 {
 	refuse("{\"trajectory_id\": \"t\", \"services\": {}}", "'services' must be a list");
 	refuse(SERVICES("3"), "number 1: must be an object, not a number");
-	refuse(SERVICES("{\"name\": \"a\"}"), "number 1: 'port' is missing");
-	refuse(SERVICES("{\"port\": 1}"), "'name' is missing");
+	refuse(SERVICES("{\"name\": \"a\"}"), "number 1: 'port' (a whole number) is missing");
+	refuse(SERVICES("{\"port\": 1}"), "'name' (a string) is missing");
 	refuse(SERVICES("{\"name\": \"\", \"port\": 1}"), "'name' is empty");
 	refuse(SERVICES("{\"name\": \"a\", \"port\": 0}"), "between 1 and 65535");
 	refuse(SERVICES("{\"name\": \"a\", \"port\": 65536}"), "between 1 and 65535");
