@@ -293,6 +293,9 @@ const struct setting settings[] = {
 		.initial = "jiffy",
 		.words = coherence_words,
 		.help = "How long attributes may be remembered while a command runs: a few milliseconds (jiffy) or not at all (strict).",
+		.later = LATER_SAID,
+		.later_values = LIST("jiffy"),
+		.instead = "nothing is remembered, as strict says",
 	},
 	{
 		.section = "mount",
@@ -309,6 +312,8 @@ const struct setting settings[] = {
 		.initial = "auto",
 		.words = tristate_words,
 		.help = "Reading and writing of fs/ files by the kernel itself, where it can (Linux 6.9, CAP_SYS_ADMIN).",
+		.later = LATER_SAID,
+		.later_values = LIST("on"),
 	},
 	/* [pool] */
 	{

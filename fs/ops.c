@@ -50,19 +50,9 @@ static void refuse(fuse_req_t req)
 	(void)fuse_reply_err(req, EPERM);
 }
 
-/* Whether a file can be passed through is then told by each attempt to (files.h). */
-static void ask_for_passthrough(const struct fs_context *context, struct fuse_conn_info *conn)
-{
-#ifdef FUSE_CAP_PASSTHROUGH
-	if (context->config->mount.passthrough != SETTING_OFF)
-		(void)fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH);
-#endif
-}
-
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
 	(void)fuse_set_feature_flag(conn, FUSE_CAP_PARALLEL_DIROPS);
-	ask_for_passthrough(userdata, conn);
 	if (files_ops.init)
 		files_ops.init(userdata, conn);
 	/* libfuse 3.18 makes a pipe for each request, finds it too small for the largest one

@@ -328,6 +328,13 @@ static void a_setting_whose_feature_comes_later_is_remarked(void **state)
 		"1 exec.keep (-o) has no effect yet\n");
 	assert_remarks(&(struct given){.options = NAMES("pool.reset=soft")},
 		"pool.reset (-o) has no effect yet: slots are reset the hard way");
+	assert_remarks(&(struct given){.options = NAMES("mount.coherence=jiffy")},
+		"mount.coherence (-o) has no effect yet: nothing is remembered, as strict says");
+	assert_remarks(&(struct given){.options = NAMES("mount.passthrough=on")},
+		"mount.passthrough (-o) has no effect yet");
+	assert_remarks(&(struct given){.options = NAMES(
+					       "mount.coherence=strict", "mount.passthrough=auto")},
+		"");
 	assert_no_remarks(&(struct given){.options = NAMES("pool.reset=hard")});
 }
 
