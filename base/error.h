@@ -5,8 +5,8 @@
  * A function that can fail returns an int: 0 is success; negative is a failure, -errno, which the
  * caller passes on, adding context at most once; positive is an outcome that its header lists and
  * the caller must handle. The struct is a value on the caller's stack: nothing is allocated on the
- * failure path. Code below tools/ and the daemon's loop returns failures and does not log them, so
- * each is reported once.
+ * failure path. Who passes a failure on does not log it, so each is reported once: by whoever
+ * answers the request, or by whoever goes on in spite of it.
  *
  *	if (fd < 0)
  *		return error_set(err, errno, "cannot open '%s'", path);
