@@ -137,6 +137,11 @@ static void send_plain(struct bubble *bubble, const struct init_request *request
 	(void)bubble_send(bubble, &message); /* on failure init is gone, and its death is told */
 }
 
+void bubble_exec_forget(struct bubble_exec *exec)
+{
+	exec->hooks = (struct bubble_exec_hooks){0};
+}
+
 void bubble_exec_signal(struct bubble_exec *exec, int signal)
 {
 	struct init_request request = {.kind = INIT_SIGNAL, .id = exec->id, .signal = signal};
@@ -150,7 +155,8 @@ void bubble_exec_signal(struct bubble_exec *exec, int signal)
 static void end_exec(struct bubble_exec *exec, const struct bubble_exec_end *end)
 {
 	HASH_DEL(exec->bubble->execs, exec);
-	exec->hooks.ended(exec->hooks.data, end);
+	if (exec->hooks.ended)
+		exec->hooks.ended(exec->hooks.data, end);
 	free(exec);
 }
 

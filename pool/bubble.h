@@ -107,6 +107,8 @@ struct bubble_exec_hooks {
 
 int bubble_exec_start(struct bubble *bubble, const struct bubble_exec_options *options,
 	const struct bubble_exec_hooks *hooks, struct bubble_exec **ret_exec, struct error *err);
+/* Its hooks never run. The bubble keeps the entry until the command's end: init will report it. */
+void bubble_exec_forget(struct bubble_exec *exec);
 /* Sends a signal to the leader's process group through init (where no cgroup of its own exists). */
 void bubble_exec_signal(struct bubble_exec *exec, int signal);
 

@@ -177,6 +177,8 @@ void exec_destroy(struct exec *exec)
 {
 	if (!exec)
 		return;
+	if (exec->bubble_exec)
+		bubble_exec_forget(exec->bubble_exec);
 	give_budget_back(exec);
 	loop_timer_stop(exec->timer);
 	exec_input_close(&exec->in);

@@ -60,8 +60,8 @@ int exec_start(const struct exec_options *options, const struct exec_hooks *hook
 	struct exec **ret_exec, struct error *err);
 /* Kills the tree; ended() follows, later. Harmless after the end. */
 void exec_cancel(struct exec *exec);
-/* The bubble is dead: ended() runs now if it has not yet, with the output so far and this reason;
- * the exec is freed. Accepts NULL. */
+/* The bubble is dead, or nobody waits any longer: ended() runs now if it has not yet, with the
+ * output so far and this reason; the exec is freed. Accepts NULL. */
 void exec_abandon(struct exec *exec, enum reason reason);
 /* The same, telling nobody. Accepts NULL. */
 void exec_destroy(struct exec *exec);

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Commands that their slot does not let end. `--user` as in test-exec.c. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/operation.h"
+#include "pool/exec.h"
+#include "tests/support/bubble-fixture.h"
+#include "tests/support/pool-fixture.h"
+
+enum { COMMANDS = 8, ROUNDS = 34 }; /* together more than the late commands that are drained */
+
+static void note_ended(void *data, struct command_result *result)
+{
+	fail_msg("a command that was forgotten has been told");
+}
+
+static void note_gone(void *data)
+{
+	fail_msg("a command that was forgotten is told to be gone");
+}
+
+static void a_command_may_be_forgotten_while_its_leader_lives(void **state)
+{
+	static const struct exec_hooks hooks = {.ended = note_ended, .gone = note_gone};
+	struct fixture *fixture = *state;
+	char *words[] = {(char *)"/bin/sh", (char *)"-c", (char *)"-c", NULL};
+	const struct word_list shell = {.words = words, .count = 3};
+	const struct command command = {.script = (char *)"echo x; sleep 1000"};
+	struct fixture_result result;
+	uint64_t budget = 1000;
+	struct exec *exec;
+	struct exec_options options = {
+		.loop = fixture->loop,
+		.bubble = fixture_start(fixture, 0),
+		.command = &command,
+		.env = (const char *const[]){"PATH=/usr/bin:/bin", NULL},
+		.shell = &shell,
+		.uid = geteuid() == 0 ? 2000000 : geteuid(),
+		.gid = getegid(),
+		.output_budget = &budget,
+	};
+
+	assert_int_equal(exec_start(&options, &hooks, &exec, NULL), 0);
+	exec_destroy(exec);
+	fixture_shell(fixture, 0, "echo alive", &result);
+	assert_string_equal(result.out.data, "alive\n");
+	fixture_result_fini(&result);
+	bubble_kill(fixture->slots[0].bubble);
+	fixture_wait(fixture, &fixture->slots[0].died);
+}
+
+static void handle_pause(void *data)
+{
+	*(bool *)data = true;
+}
+
+/* Nothing tells when the next command may be started so that it is caught half born. */
+static void pause_shortly(struct pool_fixture *f)
+{
+	struct loop_timer *timer;
+	bool over = false;
+
+	assert_int_equal(loop_timer_start(f->loop, 50, handle_pause, &over, &timer, NULL), 0);
+	pool_fixture_wait(f, &over);
+	loop_timer_stop(timer);
+}
+
+/* Commands run while another stops whatever is born: some never come to execute. */
+static void run_beside_a_stopper(struct pool_fixture *f, struct slot *slot)
+{
+	const struct command command = {.script = (char *)"true", .timeout_ms = 300};
+	struct run_outcome stopper, runs[COMMANDS];
+
+	run_begin_script(slot, &stopper, "exec bash -c 'while :; do kill -STOP -1; done'");
+	for (unsigned i = 0; i < COMMANDS; i++) {
+		pause_shortly(f);
+		run_begin(slot, &runs[i], &command);
+	}
+	for (unsigned i = 0; i < COMMANDS; i++) {
+		pool_fixture_wait(f, &runs[i].ended);
+		assert_int_equal(runs[i].r, 0);
+		run_fini(&runs[i]);
+	}
+	operation_cancel(stopper.op);
+	pool_fixture_wait(f, &stopper.ended);
+	run_fini(&stopper);
+}
+
+static void leave_background_children(struct pool_fixture *f, struct slot *slot)
+{
+	struct run_outcome runs[COMMANDS];
+
+	for (unsigned i = 0; i < COMMANDS; i++)
+		run_begin_script(slot, &runs[i], "sleep 1000 & echo x");
+	for (unsigned i = 0; i < COMMANDS; i++) {
+		pool_fixture_wait(f, &runs[i].ended);
+		run_fini(&runs[i]);
+	}
+}
+
+static void commands_stopped_at_birth_cost_the_slot_nothing(void **state)
+{
+	static struct pool_fixture fixture;
+	struct pool_fixture *f = &fixture;
+	struct slot *slot;
+
+	pool_fixture_init(f, 1, NULL);
+	pool_fixture_open(f);
+	slot = loan_take(f, "t");
+	run_beside_a_stopper(f, slot);
+	for (unsigned round = 0; round < ROUNDS; round++)
+		leave_background_children(f, slot);
+	pool_return(f->pool, slot, REASON_TERMINATED);
+	pool_fixture_wait_state(f, slot, SLOT_READY);
+	pool_fixture_fini(f);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_command_may_be_forgotten_while_its_leader_lives,
+			fixture_set_up, fixture_tear_down),
+		cmocka_unit_test(commands_stopped_at_birth_cost_the_slot_nothing),
+	};
+
+	if (!fixture_begin_tests(argc, argv))
+		return 0;
+	log_set_level(LOG_LEVEL_ERROR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
