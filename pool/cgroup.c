@@ -504,6 +504,8 @@ int command_cgroup_watch(struct command_cgroup *cgroup, struct loop *loop, loop_
 {
 	cgroup->changed = fn;
 	cgroup->data = data;
+	if (cgroup->watch)
+		return 0;
 	return loop_watch_start(loop, cgroup->events_fd, LOOP_PRIORITY, handle_command_change,
 		cgroup, &cgroup->watch, err);
 }

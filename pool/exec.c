@@ -47,7 +47,7 @@ struct exec {
 	uint64_t idle_timeout_ms, kill_grace_ms, started_ms, leader_ended_ms;
 	enum reason killed; /* why; REASON_NONE: it was not */
 	bool running;       /* started() has run */
-	bool kill_wanted;   /* as soon as it runs */
+	bool kill_wanted;   /* once more as soon as it runs */
 	bool settled, gave_up;
 	bool delivered;
 	char cwd[96], program[96];  /* cut; for the sentence when it cannot start */
@@ -234,20 +234,24 @@ static void handle_cgroup_change(void *data)
 	settle(data);
 }
 
-/* SIGKILL for everything. What cannot be killed is told by kill_was_incomplete(). */
+/*
+ * SIGKILL for everything. What cannot be killed is told by kill_was_incomplete(). Before it is known
+ * to run its cgroup may still be empty; init kills by number then, as its messages are in order. It
+ * may also have begun to run just now: what it has made meanwhile is killed when init tells of it.
+ */
 static void kill_tree(struct exec *exec)
 {
-	exec->kill_wanted = false;
+	bool unborn = !exec->running && !leader_done(exec);
+
+	exec->kill_wanted = unborn;
 	exec->deadlines[DEADLINE_KILL] = 0;
 	exec->deadlines[DEADLINE_GIVE_UP] = loop_now_ms() + EXEC_GIVE_UP_MS;
-	if (!exec->running && !leader_done(exec)) {
-		exec->kill_wanted = true; /* before it is born a kill would miss it */
-		return;
-	}
+	if (unborn)
+		bubble_exec_signal(exec->bubble_exec, SIGKILL);
 	if (exec->cgroup && command_cgroup_kill(exec->cgroup, NULL) == 0)
 		(void)command_cgroup_watch(
 			exec->cgroup, exec->loop, handle_cgroup_change, exec, NULL);
-	else if (exec->bubble_exec)
+	else if (exec->running && exec->bubble_exec)
 		bubble_exec_signal(exec->bubble_exec, SIGKILL);
 }
 

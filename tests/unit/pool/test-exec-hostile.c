@@ -89,6 +89,7 @@ static void run_beside_a_stopper(struct pool_fixture *f, struct slot *slot)
 	for (unsigned i = 0; i < COMMANDS; i++) {
 		pool_fixture_wait(f, &runs[i].ended);
 		assert_int_equal(runs[i].r, 0);
+		assert_int_not_equal(runs[i].result.reason, REASON_KILL_INCOMPLETE);
 		run_fini(&runs[i]);
 	}
 	operation_cancel(stopper.op);
