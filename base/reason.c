@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/reason.h"
 
-#include <string.h>
-
 static const struct {
 	const char *word, *meaning;
 } reasons[REASON_COUNT] = {[REASON_NONE] = {"", ""},
@@ -19,12 +17,4 @@ const char *reason_word(enum reason reason)
 const char *reason_meaning(enum reason reason)
 {
 	return reasons[reason].meaning;
-}
-
-enum reason reason_from_word(const char *word)
-{
-	for (unsigned i = 1; i < REASON_COUNT; i++)
-		if (!strcmp(reasons[i].word, word))
-			return (enum reason)i;
-	return REASON_NONE;
 }

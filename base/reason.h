@@ -48,7 +48,4 @@ const char *reason_word(enum reason reason);
 /* What the word means, half a sentence. */
 const char *reason_meaning(enum reason reason);
 
-/* The reason whose word this is; REASON_NONE when there is none. */
-enum reason reason_from_word(const char *word);
-
 #endif

@@ -14,7 +14,8 @@ static void every_reason_has_its_own_word_and_a_meaning(void **state)
 	for (unsigned i = 1; i < REASON_COUNT; i++) {
 		const char *word = reason_word((enum reason)i);
 
-		assert_int_equal(reason_from_word(word), i);
+		for (unsigned other = 1; other < i; other++)
+			assert_string_not_equal(reason_word((enum reason)other), word);
 		assert_int_equal(strspn(word, "abcdefghijklmnopqrstuvwxyz_"), strlen(word));
 		assert_true(strlen(word) > 0);
 		assert_true(strlen(reason_meaning((enum reason)i)) > 0);
@@ -25,9 +26,6 @@ static void no_reason_is_an_empty_word(void **state)
 {
 	assert_string_equal(reason_word(REASON_NONE), "");
 	assert_string_equal(reason_meaning(REASON_NONE), "");
-	assert_int_equal(reason_from_word(""), REASON_NONE);
-	assert_int_equal(reason_from_word("bored"), REASON_NONE);
-	assert_int_equal(reason_from_word("OOM"), REASON_NONE);
 }
 
 int main(void)
