@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 #include <utlist.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/loop.h"
 #include "config/settings.h"
@@ -18,14 +18,6 @@
 #include "pool/pool.h"
 #include "providers/lease.h"
 
-double control_now(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 int control_create(struct loop *loop, const struct config *config, struct events *events,
 	struct control **ret_control, struct error *err)
 {
@@ -37,7 +29,7 @@ int control_create(struct loop *loop, const struct config *config, struct events
 	control->loop = loop;
 	control->config = config;
 	control->events = events;
-	control->started_at = control->changed_at = control_now();
+	control->started_at = control->changed_at = unix_now();
 	strbuf_init(&control->config_text);
 	config_show(config, true, &control->config_text);
 	r = space_create(config->dressage.state_dir, &control->space, err);
@@ -70,7 +62,7 @@ void control_begin(struct control *control, struct lease_table *leases, struct n
 {
 	control->leases = leases;
 	control->notifier = notifier;
-	control->started_at = control->changed_at = control_now();
+	control->started_at = control->changed_at = unix_now();
 }
 
 static void close_handles(struct control *control)
@@ -100,7 +92,7 @@ void control_lease_changed(struct control *control, struct lease *lease)
 {
 	enum lease_state state = lease_state(lease);
 
-	control->changed_at = control_now();
+	control->changed_at = unix_now();
 	if (state == LEASE_RELEASING || state == LEASE_RELEASED || !control->leases ||
 		!lease_find_serial(control->leases, lease_serial(lease)))
 		inode_forget_lease(control, lease);

@@ -69,7 +69,4 @@ void control_lease_changed(struct control *control, struct lease *lease);
  * when old. */
 void control_space(struct control *control, struct statvfs *ret_space);
 
-/* Unix seconds, now. */
-double control_now(void);
-
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "fs/control.h"
 #include "fs/job.h"
@@ -69,7 +70,7 @@ void inode_committed(struct inode *inode, struct job *job)
 
 void inode_done(struct inode *inode, struct job *job)
 {
-	inode->changed_at = control_now();
+	inode->changed_at = unix_now();
 	replace_job(&inode->last_done, job);
 }
 
@@ -116,5 +117,5 @@ void inode_note_error(struct control *control, const struct lease *lease, const 
 	reply_make_readable(&readable);
 	strbuf_adds(&inode->text, readable.text);
 	strbuf_addc(&inode->text, '\n');
-	inode->changed_at = control_now();
+	inode->changed_at = unix_now();
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "fs/interrupt.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,9 +10,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
+#include "base/strbuf.h"
 
 enum {
-	STATUS_MAX = 16384, /* 1.5 KiB in most cases; a user may be in many groups */
 	FLAG_EXITING = 0x4, /* PF_EXITING of linux/sched.h */
 	STAT_FLAGS = 9,     /* fields as proc(5) numbers them */
 	STAT_EXIT_CODE = 52,
@@ -86,50 +86,38 @@ bool process_is_dying_by_stat(const char *stat)
 	return exit_code && process_is_exiting_by_stat(stat) && strtoul(exit_code, NULL, 10) & 0x7f;
 }
 
-/* Reads /proc/<tid>/<name>; "" when that thread cannot be seen. */
-static void read_proc(pid_t tid, const char *name, char *ret_text)
+/* Reads /proc/<tid>/<name>; nothing when that thread cannot be seen. */
+static void read_proc(pid_t tid, const char *name, struct strbuf *out)
 {
 	char path[64];
-	size_t size = 0;
-	ssize_t got;
-	CLEANUP(closep) int fd = -1;
 
-	ret_text[0] = '\0';
-	if (tid <= 0)
-		return;
 	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	do {
-		got = read(fd, ret_text + size, STATUS_MAX - 1 - size);
-		size += got > 0 ? (size_t)got : 0;
-	} while (got > 0 && size < STATUS_MAX - 1);
-	ret_text[size] = '\0';
+	if (tid > 0 && read_text(path, out) < 0)
+		strbuf_clear(out);
 }
 
 bool interrupt_cancels(pid_t tid)
 {
-	char status[STATUS_MAX];
+	CLEANUP(strbuf_fini) struct strbuf status = STRBUF_INIT;
 
-	read_proc(tid, "status", status);
-	return interrupt_cancels_by_status(status);
+	read_proc(tid, "status", &status);
+	return interrupt_cancels_by_status(status.data);
 }
 
 bool process_is_dying(pid_t tid)
 {
-	char stat[STATUS_MAX];
+	CLEANUP(strbuf_fini) struct strbuf stat = STRBUF_INIT;
 
-	read_proc(tid, "stat", stat);
-	return process_is_dying_by_stat(stat);
+	read_proc(tid, "stat", &stat);
+	return process_is_dying_by_stat(stat.data);
 }
 
 bool process_is_exiting(pid_t tid)
 {
-	char stat[STATUS_MAX];
+	CLEANUP(strbuf_fini) struct strbuf stat = STRBUF_INIT;
 
-	read_proc(tid, "stat", stat);
-	return process_is_exiting_by_stat(stat);
+	read_proc(tid, "stat", &stat);
+	return process_is_exiting_by_stat(stat.data);
 }
 
 /* Only a process's first thread has a pidfd; asking for one costs a third of reading its status. */
@@ -142,10 +130,10 @@ static bool is_first_thread(pid_t tid)
 
 pid_t process_of_thread(pid_t tid)
 {
-	char status[STATUS_MAX];
+	CLEANUP(strbuf_fini) struct strbuf status = STRBUF_INIT;
 
 	if (is_first_thread(tid))
 		return tid;
-	read_proc(tid, "status", status);
-	return process_by_status(status);
+	read_proc(tid, "status", &status);
+	return process_by_status(status.data);
 }

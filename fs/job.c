@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "fs/control.h"
 #include "fs/handle.h"
@@ -83,7 +84,7 @@ static void deliver(struct job *job)
 	struct handle *handle;
 
 	if (inode) {
-		inode->changed_at = control_now();
+		inode->changed_at = unix_now();
 		if (job->verb->shows_last)
 			inode_done(inode, job);
 	}

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/loop.h"
 #include "base/strbuf.h"
@@ -153,12 +154,10 @@ static void add_totals(
 static void add_node(
 	const struct control *control, const struct summary *summary, struct strbuf *out)
 {
-	const char *address = control->config->pool.advertise_ip;
-
 	strbuf_adds(out, ",\"nodes\":[{\"node_id\":");
 	json_add_cstring(out, summary->host);
 	strbuf_adds(out, ",\"node_ip\":");
-	json_add_cstring(out, *address ? address : "127.0.0.1");
+	json_add_cstring(out, control->config->pool.advertise_ip);
 	strbuf_adds(out, ",\"hostname\":");
 	json_add_cstring(out, summary->host);
 	strbuf_addf(out,
@@ -172,7 +171,7 @@ static void add_node(
 		summary->in_state[SLOT_FAILED] + summary->in_state[SLOT_DEAD],
 		summary->in_state[SLOT_LOST], summary->draining ? "true" : "false");
 	/* a fixed number of digits, so that the size looked up is the size read */
-	strbuf_addf(out, ",\"last_heartbeat_ts\":%.3f,\"last_error\":", control_now());
+	strbuf_addf(out, ",\"last_heartbeat_ts\":%.3f,\"last_error\":", unix_now());
 	json_add_cstring(out, summary->last_error);
 	strbuf_adds(out, "}]");
 }
@@ -191,7 +190,7 @@ static void add_slot(
 	strbuf_addf(out, ",\"since\":%.3f,\"last_health\":", view->since);
 	if (seen)
 		strbuf_addf(out, "%.3f",
-			control_now() - (double)(loop_now_ms() - view->last_pong_ms) / 1000);
+			unix_now() - (double)(loop_now_ms() - view->last_pong_ms) / 1000);
 	else
 		strbuf_adds(out, "null");
 	strbuf_adds(out, ",\"last_error\":");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json-fields.h"
 #include "base/json.h"
@@ -226,7 +227,7 @@ static void begin_ttl(struct job *job, const char *text, size_t size, bool json)
 		r = lease_renew(job->lease, seconds, &err);
 	if (r == 0)
 		strbuf_addf(&job->reply, "{\"ttl\":%.3f,\"deadline\":%.3f}\n", seconds,
-			control_now() + seconds);
+			unix_now() + seconds);
 	end(job, r, &err);
 }
 

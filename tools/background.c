@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/strbuf.h"
 
 static const char ready_word[] = "ready\n";
@@ -54,19 +55,6 @@ static int spawn_copy(char **words, int write_fd, pid_t *ret_pid)
 	return r;
 }
 
-/* What the copy said before it closed the pipe. */
-static void hear(int fd, struct strbuf *out)
-{
-	char bytes[1024];
-	ssize_t n;
-
-	do {
-		n = read(fd, bytes, sizeof(bytes));
-		if (n > 0)
-			strbuf_add(out, bytes, (size_t)n);
-	} while (n > 0 || (n < 0 && errno == EINTR));
-}
-
 static int explain_end(pid_t pid, struct error *err)
 {
 	int status = 0;
@@ -105,7 +93,7 @@ int start_in_background(int argc, char **argv, struct error *err)
 		return error_errno(err, r, "cannot start the daemon");
 	closep(&write_fd);
 	write_fd = -1;
-	hear(read_fd, &said);
+	(void)read_all(read_fd, &said); /* until the copy closes the pipe, or ends */
 	if (said.size == 0)
 		return explain_end(pid, err);
 	if (strcmp(said.data, ready_word) != 0)
@@ -127,12 +115,12 @@ void background_leave_terminal(int log_fd)
 void background_say_ready(int ready_fd)
 {
 	(void)chdir("/"); /* not to hold the file system that we were started on */
-	if (write(ready_fd, ready_word, sizeof(ready_word) - 1) < 0)
+	if (write_all(ready_fd, ready_word, sizeof(ready_word) - 1) < 0)
 		return; /* whoever started us has gone; the daemon's loop has seen that */
 }
 
 void background_say_failed(int ready_fd, const struct error *why)
 {
-	if (write(ready_fd, why->text, strlen(why->text)) < 0)
+	if (write_all(ready_fd, why->text, strlen(why->text)) < 0)
 		return; /* nobody is left to tell */
 }

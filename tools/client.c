@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "config/settings.h"
 #include "providers/lease-name.h"
 
@@ -135,30 +136,10 @@ static int open_file(const struct client *client, const char *path, int flags, s
 
 static int read_rest(int fd, struct strbuf *out)
 {
-	for (;;) {
-		char *room = strbuf_room(out, 65536);
-		ssize_t n;
+	int r = read_all(fd, out);
 
-		need_memory(room);
-		n = read(fd, room, 65536);
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			return 0;
-		strbuf_grown(out, (size_t)n);
-	}
-}
-
-static int write_all(int fd, const struct strbuf *bytes)
-{
-	for (size_t done = 0; done < bytes->size;) {
-		ssize_t n = write(fd, bytes->data + done, bytes->size - done);
-
-		if (n < 0)
-			return -errno;
-		done += (size_t)n;
-	}
-	return 0;
+	need_strbuf(out);
+	return r;
 }
 
 int client_read_file(
@@ -225,7 +206,7 @@ int client_ask(const struct client *client, const char *path, const struct strbu
 
 	if (fd < 0)
 		return fd;
-	r = write_all(fd, request);
+	r = write_all(fd, request->data, request->size);
 	if (r == 0)
 		r = read_rest(fd, out);
 	if (r < 0)
@@ -268,18 +249,11 @@ int command_usage(const struct client_command *command)
 
 bool put_bytes(int fd, const char *bytes, size_t size)
 {
-	while (size > 0) {
-		ssize_t n = write(fd, bytes, size);
+	int r = write_all(fd, bytes, size);
 
-		if (n < 0) {
-			if (errno != EPIPE)
-				complain("cannot write the output: %s", strerrordesc_np(errno));
-			return false;
-		}
-		bytes += n;
-		size -= (size_t)n;
-	}
-	return true;
+	if (r < 0 && r != -EPIPE)
+		complain("cannot write the output: %s", strerrordesc_np(-r));
+	return r == 0;
 }
 
 cJSON *json_parse_reply(const struct strbuf *reply)

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "tools/client.h"
 
 struct exec_options {
@@ -69,20 +70,13 @@ static int parse_exec(int argc, char **argv, struct exec_options *options)
 /* What stands on standard input, unless that is a terminal. */
 static int read_stdin(struct strbuf *out)
 {
-	for (;;) {
-		char *room = strbuf_room(out, 65536);
-		ssize_t n;
+	int r = read_all(STDIN_FILENO, out);
 
-		need_memory(room);
-		n = read(STDIN_FILENO, room, 65536);
-		if (n < 0 && errno != EBADF) {
-			complain("cannot read standard input: %s", strerrordesc_np(errno));
-			return EXEC_INFRASTRUCTURE;
-		}
-		if (n <= 0)
-			return -1;
-		strbuf_grown(out, (size_t)n);
-	}
+	need_strbuf(out);
+	if (r == 0 || r == -EBADF)
+		return -1;
+	complain("cannot read standard input: %s", strerrordesc_np(-r));
+	return EXEC_INFRASTRUCTURE;
 }
 
 static int render_request(char **command, const struct exec_options *options, struct strbuf *out)
