@@ -11,6 +11,8 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
+static const char not_utf8[] = "\xef\xbf\xbd"; /* U+FFFD */
+
 static bool is_blank(unsigned char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
@@ -115,59 +117,108 @@ bool json_undecided(const char *text, size_t size)
 	return text[at] == '{' && skip_blanks(text, size, at + 1) == size;
 }
 
-/* Bytes from here on that stand in a JSON string as they are and need no look at their neighbours.
- */
-static size_t plain_run(const char *bytes, size_t size)
+/* The letter behind the backslash of a byte's escape; 0: it has none of its own. */
+static char short_escape(unsigned char c)
 {
-	size_t at = 0;
+	switch (c) {
+	case '"':
+	case '\\':
+		return (char)c;
+	case '\b':
+		return 'b';
+	case '\f':
+		return 'f';
+	case '\n':
+		return 'n';
+	case '\r':
+		return 'r';
+	case '\t':
+		return 't';
+	default:
+		return 0;
+	}
+}
+
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+static size_t escaped_size(unsigned char c)
+{
+	return short_escape(c) ? 2 : 6;
+}
+
+static char *put_escaped(char *to, unsigned char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	char letter = short_escape(c);
+
+	*to++ = '\\';
+	if (letter) {
+		*to++ = letter;
+		return to;
+	}
+	memcpy(to, "u00", 3);
+	to[3] = digits[c >> 4];
+	to[4] = digits[c & 15];
+	return to + 5;
+}
+
+size_t json_string_size(const char *bytes, size_t size)
+{
+	size_t at = 0, needed = 2, run;
 
 	while (at < size) {
 		unsigned char c = (unsigned char)bytes[at];
 
-		if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\')
-			break;
-		at++;
-	}
-	return at;
-}
-
-static void add_escaped(struct strbuf *out, unsigned char c)
-{
-	static const char named[] = "\"\"\\\\\bb\ff\nn\rr\tt";
-
-	for (const char *p = named; *p; p += 2) {
-		if ((unsigned char)*p != c)
-			continue;
-		strbuf_addc(out, '\\');
-		strbuf_addc(out, p[1]);
-		return;
-	}
-	strbuf_addf(out, "\\u%04x", c);
-}
-
-void json_add_string(struct strbuf *out, const char *bytes, size_t size)
-{
-	size_t at = 0, run;
-
-	strbuf_addc(out, '"');
-	while (at < size) {
-		run = plain_run(bytes + at, size - at);
-		strbuf_add(out, bytes + at, run);
-		at += run;
-		if (at == size)
-			break;
-		if ((unsigned char)bytes[at] < 0x80) {
-			add_escaped(out, (unsigned char)bytes[at++]);
+		if (c < 0x80) {
+			needed += is_plain(c) ? 1 : escaped_size(c);
+			at++;
 			continue;
 		}
 		run = utf8_sequence(bytes + at, size - at);
-		if (run)
-			strbuf_add(out, bytes + at, run);
-		else
-			strbuf_adds(out, "\xef\xbf\xbd");
+		needed += run ? run : sizeof(not_utf8) - 1;
 		at += run ? run : 1;
 	}
-	strbuf_addc(out, '"');
+	return needed;
+}
+
+static char *put_string(char *to, const char *bytes, size_t size)
+{
+	size_t at = 0, run;
+
+	*to++ = '"';
+	while (at < size) {
+		unsigned char c = (unsigned char)bytes[at];
+
+		if (c < 0x80) {
+			if (is_plain(c))
+				*to++ = (char)c;
+			else
+				to = put_escaped(to, c);
+			at++;
+			continue;
+		}
+		run = utf8_sequence(bytes + at, size - at);
+		to = run ? mempcpy(to, bytes + at, run)
+			 : mempcpy(to, not_utf8, sizeof(not_utf8) - 1);
+		at += run ? run : 1;
+	}
+	*to++ = '"';
+	return to;
+}
+
+/* Two passes: a stream of many megabytes gets its room once. */
+void json_add_string(struct strbuf *out, const char *bytes, size_t size)
+{
+	size_t needed = json_string_size(bytes, size);
+	char *room = strbuf_room(out, needed);
+
+	if (!room)
+		return;
+	(void)put_string(room, bytes, size);
+	strbuf_grown(out, needed);
 }
 
 void json_add_cstring(struct strbuf *out, const char *text)

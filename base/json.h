@@ -60,6 +60,8 @@ bool json_undecided(const char *text, size_t size);
 
 /* Appends a JSON string literal, quotes included; bytes that are not UTF-8 become U+FFFD. */
 void json_add_string(struct strbuf *out, const char *bytes, size_t size);
+/* How many bytes json_add_string() appends. */
+size_t json_string_size(const char *bytes, size_t size);
 void json_add_cstring(struct strbuf *out, const char *text);
 /* Appends the bytes as base64 in quotes. */
 void json_add_base64(struct strbuf *out, const char *bytes, size_t size);

@@ -683,8 +683,8 @@ const struct setting settings[] = {
 		SIZE(exec.max_output),
 		.initial = "16M",
 		.min = KILO,
-		.max = GIGA,
-		.help = "Bytes of each output stream in a command's reply.",
+		.max = 64 * MEGA,
+		.help = "Bytes of each output stream in a command's reply, which is held in memory.",
 	},
 	{
 		.section = "exec",

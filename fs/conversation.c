@@ -26,6 +26,7 @@ static void reset(struct conversation *conversation, enum conversation_state sta
 {
 	strbuf_fini(&conversation->input);
 	strbuf_fini(&conversation->reply);
+	conversation->lent = NULL;
 	conversation->state = state;
 	conversation->form = INPUT_UNDECIDED;
 	conversation->brace_seen = conversation->newline_seen = false;
@@ -275,7 +276,7 @@ static uint64_t reply_offset(struct conversation *conversation, uint64_t offset)
 static int serve(struct conversation *conversation, uint64_t offset, size_t size,
 	const char **ret_bytes, size_t *ret_size)
 {
-	const struct strbuf *reply = &conversation->reply;
+	const struct strbuf *reply = conversation->lent ? conversation->lent : &conversation->reply;
 	uint64_t at = reply_offset(conversation, offset);
 	size_t left = at < reply->size ? reply->size - (size_t)at : 0;
 
@@ -372,16 +373,31 @@ bool conversation_request_is_json(const struct conversation *conversation)
 	return conversation->form == INPUT_JSON;
 }
 
+static bool settle(struct conversation *conversation, uint64_t turn)
+{
+	if (conversation->state != CONVERSATION_RUNNING || conversation->turn != turn)
+		return false;
+	strbuf_fini(&conversation->input);
+	conversation->state = CONVERSATION_ANSWERED;
+	return true;
+}
+
 bool conversation_answer(struct conversation *conversation, uint64_t turn, struct strbuf *reply)
 {
-	if (conversation->state != CONVERSATION_RUNNING || conversation->turn != turn) {
+	if (!settle(conversation, turn)) {
 		strbuf_fini(reply);
 		return false;
 	}
-	strbuf_fini(&conversation->input);
 	conversation->reply = *reply;
 	strbuf_init(reply);
-	conversation->state = CONVERSATION_ANSWERED;
+	return true;
+}
+
+bool conversation_lend(struct conversation *conversation, uint64_t turn, const struct strbuf *reply)
+{
+	if (!settle(conversation, turn))
+		return false;
+	conversation->lent = reply;
 	return true;
 }
 

@@ -77,7 +77,8 @@ struct conversation {
 	struct json_scanner scanner;
 	struct error error;
 	struct strbuf reply;
-	uint64_t base; /* the offset that the reply's first byte has for its reader */
+	const struct strbuf *lent; /* what is shown instead of reply; NULL: reply is */
+	uint64_t base;             /* the offset that the reply's first byte has for its reader */
 	bool base_known, reply_was_read;
 };
 
@@ -138,6 +139,9 @@ bool conversation_request_is_json(const struct conversation *conversation);
  * makes the text.
  */
 bool conversation_answer(struct conversation *conversation, uint64_t turn, struct strbuf *reply);
+/* The same without a copy: the reply must stay as it is while the state is ANSWERED and this turn. */
+bool conversation_lend(
+	struct conversation *conversation, uint64_t turn, const struct strbuf *reply);
 /* Appends {"error":{"code":…,"reason":…,"message":…}} and a newline; reason only if there is one. */
 void conversation_render_error(const struct error *error, struct strbuf *out);
 

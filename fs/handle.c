@@ -82,6 +82,7 @@ static void destroy(struct handle *handle)
 	DL_DELETE(inode->handles, handle);
 	poll_wait_free(handle->poller);
 	conversation_fini(&handle->talk);
+	job_unref(handle->shown);
 	strbuf_fini(&handle->text);
 	if (handle->node.lease)
 		lease_unref(handle->node.lease);
@@ -144,6 +145,17 @@ static bool answer_turn(struct handle *handle, const char *bytes, size_t size)
 	return conversation_answer(&handle->talk, handle->talk.turn, &reply);
 }
 
+/* The reply of a turn's job, which may have many megabytes and many readers: it is not copied. */
+static void show_reply(struct handle *handle, struct job *job)
+{
+	struct job *former = handle->shown;
+
+	if (!conversation_lend(&handle->talk, handle->talk.turn, &job->reply))
+		return;
+	handle->shown = job_ref(job);
+	job_unref(former);
+}
+
 /* Gives the READ what there is by now: bytes, or the failure of what it committed itself. */
 static void serve(struct handle *handle, struct request *request, int committed_result)
 {
@@ -177,7 +189,7 @@ void handle_settle(struct handle *handle)
 	struct job *job = job_ref(handle->job);
 
 	leave_job(handle);
-	(void)answer_turn(handle, job->reply.data, job->reply.size);
+	show_reply(handle, job);
 	while (handle->waiting)
 		answer_waiting(handle, handle->waiting, job->result);
 	job_unref(job);
@@ -196,7 +208,7 @@ static bool follow(struct handle *handle, struct job *owned_job, bool own)
 	leave_job(handle);
 	handle->own = own;
 	if (owned_job->done) {
-		(void)answer_turn(handle, owned_job->reply.data, owned_job->reply.size);
+		show_reply(handle, owned_job);
 		job_unref(owned_job);
 		return false;
 	}
@@ -417,6 +429,8 @@ static void write_conversation(struct request *request)
 	}
 	handle->write_end = request->offset + request->size;
 	leave_job(handle); /* what was asked before goes on without us */
+	if (handle->talk.state != CONVERSATION_ANSWERED)
+		job_unref(take_ptr(&handle->shown));
 	r = r == CONVERSATION_COMMIT ? commit(handle) : 0;
 	if (r < 0)
 		request_reply_code(request, reply_errno(r));

@@ -32,6 +32,7 @@ struct handle {
 	uint64_t write_end;  /* offset behind the last WRITE: where a read(2) goes on */
 	atomic_bool pending; /* a FLUSH may matter: read by workers too */
 	struct job *job;     /* of the present turn; counted; NULL: none */
+	struct job *shown;   /* whose reply is lent to talk; counted; NULL: none */
 	bool own;            /* that job was written here, so an interrupted READ cancels it */
 	struct handle *job_prev, *job_next; /* of those that wait for the same job */
 	struct request *waiting;            /* READ, FLUSH and fsync that are held */

@@ -239,13 +239,26 @@ const struct verb verb_ttl = {
 
 /* run_command */
 
+static void handle_rendered(void *data, int r, struct strbuf *reply, const struct error *err)
+{
+	struct job *job = data;
+
+	if (r == 0) {
+		job->reply = *reply;
+		strbuf_init(reply);
+	}
+	end(job, r, err);
+}
+
 static void handle_ended(void *data, int r, struct command_result *result, const struct error *err)
 {
 	struct job *job = data;
 
-	if (r == 0)
-		lease_render_result(job->lease, &job->command, result, &job->reply);
-	end(job, r, err);
+	job->operation = NULL;
+	if (r < 0)
+		job_failed(job, err);
+	else
+		lease_render_result_later(job->lease, &job->command, result, handle_rendered, job);
 }
 
 static void begin_run_command(struct job *job, const char *text, size_t size, bool json)

@@ -7,6 +7,8 @@
 #include "base/utf8.h"
 #include "providers/sandbox.h"
 
+enum { TEXT_ALWAYS = 64 * 1024 }; /* bytes of a stream that are shown as text whatever they are */
+
 /*
  * How much of a stream the reply shows as text. A stream that was cut may end within a character:
  * that piece is left out of the text, or one unlucky cut would give the whole again as base64.
@@ -18,20 +20,34 @@ static size_t text_size(const struct strbuf *kept, bool truncated)
 	return kept->size;
 }
 
+/*
+ * Text is never more than twice as long in JSON; what is longer is control bytes and bytes that are
+ * not UTF-8, up to six times as long. Much of that comes as base64 only.
+ */
+static bool is_worth_as_text(const struct strbuf *kept, size_t size)
+{
+	return size <= TEXT_ALWAYS ||
+	       json_string_size(kept->data, size) - strlen("\"\"") <= 2 * size;
+}
+
 static void add_stream(
 	struct strbuf *out, const char *key, const struct strbuf *kept, uint64_t written)
 {
+	size_t size = text_size(kept, written > kept->size);
+
 	json_add_key(out, key);
-	json_add_string(out, kept->data, text_size(kept, written > kept->size));
+	json_add_string(out, kept->data, is_worth_as_text(kept, size) ? size : 0);
 }
 
-/* The bytes themselves, where the text does not tell them: not UTF-8, or with a NUL, where many a parser ends a text. */
+/* The bytes themselves, where the text does not tell them: not UTF-8, or with a NUL, where many a
+ * parser ends a text, or not there at all. */
 static void add_raw(
 	struct strbuf *out, const char *key, const struct strbuf *kept, uint64_t written)
 {
 	size_t size = text_size(kept, written > kept->size);
 
-	if (utf8_valid(kept->data, size) && !memchr(kept->data, '\0', size))
+	if (utf8_valid(kept->data, size) && !memchr(kept->data, '\0', size) &&
+		is_worth_as_text(kept, size))
 		return;
 	json_add_key(out, key);
 	json_add_base64(out, kept->data, kept->size);

@@ -101,18 +101,3 @@ void lease_render_end(const struct lease_table *table, const struct released_lea
 	json_add_bool_key(out, "slot_reusable", lease->reusable);
 	strbuf_adds(out, "}\n");
 }
-
-void lease_render_result(const struct lease *lease, const struct command *command,
-	const struct command_result *result, struct strbuf *out)
-{
-	struct sandbox_place place = {
-		.lease_id = lease->id,
-		.trajectory_id = lease->spec.trajectory_id,
-		.node_id = lease->table->node_id,
-		.node_ip = lease->table->node_ip,
-		.slot = lease->slot,
-		.generation = lease->generation,
-	};
-
-	command_result_render(&place, command, result, out);
-}

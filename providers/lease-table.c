@@ -122,7 +122,7 @@ void lease_table_check_stopped(struct lease_table *table)
 		table->ops->stop(table->provider, handle_stopped, table);
 		return;
 	}
-	if (!table->provider_stopped || table->answers || table->cancelled)
+	if (!table->provider_stopped || table->answers || table->cancelled || table->renderings)
 		return;
 	(void)error_reason(&err, EBUSY, REASON_STOPPING, "the daemon is stopping");
 	tell_started(table, -EBUSY, &err); /* one that was still under way */

@@ -96,6 +96,14 @@ struct operation *lease_run(
 /* Appends CommandResult JSON and a newline. */
 void lease_render_result(const struct lease *lease, const struct command *command,
 	const struct command_result *result, struct strbuf *out);
+/* r 0, or -ENOMEM with err filled. The reply may be moved out of *reply. */
+typedef void lease_rendered_fn(void *data, int r, struct strbuf *reply, const struct error *err);
+/*
+ * The same without keeping the loop: done() runs once, before the call returns when the result is
+ * small, else later. A stop waits for it. Command and result are taken over (emptied) if so.
+ */
+void lease_render_result_later(struct lease *lease, struct command *command,
+	struct command_result *result, lease_rendered_fn *done, void *data);
 
 /* Lookups give NULL when there is none. By serial is for nodes: a serial is never used again. */
 struct lease *lease_find(const struct lease_table *table, const char *trajectory_id);

@@ -13,7 +13,7 @@
 #include "providers/sandbox.h"
 
 static const double SECONDS_MAX = 1e9;
-static const double OUTPUT_MAX = 128 << 20; /* of one stream in a reply, which is held in memory */
+static const double OUTPUT_MAX = 64 << 20; /* of one stream in a reply, which is held in memory */
 
 struct command_values {
 	const cJSON *command, *env;

@@ -85,7 +85,8 @@ struct sandbox_place {
 
 /*
  * Appends CommandResult JSON and a newline. stdout and stderr are the bytes with U+FFFD for what is
- * not UTF-8, and then also as base64 in metadata.
+ * not UTF-8, and then also as base64 in metadata. Of a stream above 64 KiB that would be more than
+ * twice as long as JSON text, there is only the base64. Any thread.
  */
 void command_result_render(const struct sandbox_place *place, const struct command *command,
 	const struct command_result *result, struct strbuf *out);

@@ -277,6 +277,18 @@ static void strings_are_written_by_length_and_repaired(void **state)
 	assert_string_equal(out.data, "\"\"");
 }
 
+static void the_size_of_a_string_is_known_before(void **state)
+{
+	CLEANUP(strbuf_fini) struct strbuf out = STRBUF_INIT;
+	const char bytes[] = "a\"\n\0\x1f\x7f\xc3\xa9\xff\xf0\x9f!";
+
+	for (size_t size = 0; size < sizeof(bytes); size++) {
+		strbuf_clear(&out);
+		json_add_string(&out, bytes, size);
+		assert_int_equal(json_string_size(bytes, size), out.size);
+	}
+}
+
 static void every_written_string_is_read_back(void **state)
 {
 	CLEANUP(strbuf_fini) struct strbuf out = STRBUF_INIT;
@@ -366,6 +378,7 @@ int main(void)
 		cmocka_unit_test(a_hundred_thousand_keys_are_checked_in_no_time),
 		cmocka_unit_test(a_request_is_json_only_when_it_begins_like_an_object),
 		cmocka_unit_test(strings_are_written_by_length_and_repaired),
+		cmocka_unit_test(the_size_of_a_string_is_known_before),
 		cmocka_unit_test(every_written_string_is_read_back),
 		cmocka_unit_test(base64_goes_both_ways),
 		cmocka_unit_test(what_is_not_base64_is_refused_and_adds_nothing),

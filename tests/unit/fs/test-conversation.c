@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "base/cleanup.h"
 #include "fs/conversation.h"
 
 #include <errno.h>
@@ -77,6 +78,27 @@ static void assert_heard(struct talk *talk, uint64_t offset, size_t size, const 
 	assert_int_equal(hear(talk, offset, size), CONVERSATION_REPLY);
 	assert_int_equal(talk->size, strlen(text));
 	assert_memory_equal(talk->bytes, text, talk->size);
+}
+
+static void a_lent_reply_is_shown_until_the_next_request(void **state)
+{
+	CLEANUP(strbuf_fini) struct strbuf reply = STRBUF_INIT;
+	struct talk talk;
+
+	begin(&talk, CONVERSATION_SCRIPT);
+	strbuf_adds(&reply, "lent\n");
+	assert_int_equal(say(&talk, "a"), 0);
+	assert_int_equal(hear(&talk, 1, 4096), CONVERSATION_COMMIT);
+	assert_false(conversation_lend(&talk.conversation, talk.conversation.turn + 1, &reply));
+	assert_true(conversation_lend(&talk.conversation, talk.conversation.turn, &reply));
+	assert_heard(&talk, 1, 2, "le");
+	assert_ptr_equal(talk.bytes, reply.data);
+	assert_heard(&talk, 3, 4096, "nt\n");
+	assert_int_equal(say(&talk, "b"), 0);
+	assert_int_equal(hear(&talk, 0, 4096), CONVERSATION_COMMIT);
+	answer(&talk, "own\n");
+	assert_heard(&talk, 0, 4096, "own\n");
+	end(&talk);
 }
 
 /* commit */
@@ -704,6 +726,7 @@ static void an_ended_or_zeroed_conversation_can_be_ended_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_lent_reply_is_shown_until_the_next_request),
 		cmocka_unit_test(a_script_runs_once_when_the_reply_is_read),
 		cmocka_unit_test(fsync_commits_once),
 		cmocka_unit_test(a_shell_flushes_before_it_writes_and_that_commits_nothing),

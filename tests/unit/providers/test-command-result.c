@@ -163,6 +163,42 @@ static void the_end_of_whole_output_within_a_character_is_binary(void **state)
 	assert_string_equal(text(f->metadata, "stdout_base64"), "YWLD");
 }
 
+static void fill(struct strbuf *stream, const char *pattern, size_t times)
+{
+	for (size_t i = 0; i < times; i++)
+		strbuf_adds(stream, pattern);
+}
+
+static void much_that_is_no_text_comes_as_base64_only(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(&f->result.out, "\x01", 100 * 1024);
+	fill(&f->result.err, "\xff", 100 * 1024);
+	f->result.out_bytes = f->result.err_bytes = 100 * 1024;
+	render(f, &scripted);
+	assert_string_equal(text(f->json, "stdout"), "");
+	assert_string_equal(text(f->json, "stderr"), "");
+	assert_memory_equal(text(f->metadata, "stdout_base64"), "AQEB", 4);
+	assert_memory_equal(text(f->metadata, "stderr_base64"), "////", 4);
+	assert_int_equal(strlen(text(f->metadata, "stdout_base64")), (100 * 1024 + 2) / 3 * 4);
+}
+
+static void much_text_with_colours_and_quotes_is_text(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(&f->result.out, "\x1b[31mred\x1b[0m \"quoted\"\n\n\t", 8 * 1024);
+	fill(&f->result.err, "\n", 100 * 1024);
+	f->result.out_bytes = f->result.out.size;
+	f->result.err_bytes = f->result.err.size;
+	render(f, &scripted);
+	assert_string_equal(text(f->json, "stdout"), f->result.out.data);
+	assert_string_equal(text(f->json, "stderr"), f->result.err.data);
+	assert_null(cJSON_GetObjectItem(f->metadata, "stdout_base64"));
+	assert_null(cJSON_GetObjectItem(f->metadata, "stderr_base64"));
+}
+
 static void a_signal_is_named(void **state)
 {
 	struct fixture *f = *state;
@@ -211,6 +247,8 @@ int main(void)
 		CASE(cut_output_says_so),
 		CASE(a_cut_within_a_character_does_not_make_it_binary),
 		CASE(the_end_of_whole_output_within_a_character_is_binary),
+		CASE(much_that_is_no_text_comes_as_base64_only),
+		CASE(much_text_with_colours_and_quotes_is_text),
 		CASE(a_signal_is_named),
 		CASE(a_program_that_did_not_start_says_why),
 		CASE(a_lost_sandbox_gives_no_returncode),
