@@ -151,7 +151,7 @@ static void add_system(struct words *words, const struct bubble_kit *kit)
 	ADD(words, "--proc", "/proc", "--dev", "/dev");
 	ADD(words, "--perms", "0755", "--dir", "/var", "--symlink", "../tmp", "/var/tmp",
 		"--symlink", "../run", "/var/run");
-	ADD(words, "--perms", "0755", "--dir", "/run");
+	ADD(words, "--perms", "0755", "--dir", "/run", "--perms", "0755", "--dir", "/sys");
 	ADD(words, "--perms", "1777", "--size");
 	words_add(words, "%d", SHM_SIZE);
 	ADD(words, "--tmpfs", "/dev/shm");

@@ -153,10 +153,18 @@ static int protect_sysctls(struct setup *setup)
 	return remount(sys, NULL, MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 }
 
+/*
+ * A copy of all our mounts, that lives as long as somebody has it open. From a plain descriptor of
+ * "/" the daemon would see empty mount points between our death, when the namespace is taken apart,
+ * and the moment the pidfd tells of it.
+ */
 static int open_root(struct setup *setup)
 {
-	setup->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return setup->root_fd < 0 ? -errno : 0;
+	long fd = syscall(
+		SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+
+	setup->root_fd = (int)fd;
+	return fd < 0 ? -errno : 0;
 }
 
 /* bwrap's namespace above ours keeps capabilities inside, should any ever be had, from reaching our

@@ -36,6 +36,28 @@ def kill_9_of_init_while_leased_loses_that_lease_and_no_other(d):
 
 
 @case
+def fs_shows_what_is_there_or_ENOTCONN_while_its_slot_dies(d):
+    for number in range(6):
+        name = f't{number}'
+        eventually(lambda: d.read('status.json') and d.json('status.json')['total_ready'] > 0, 'a slot is ready')
+        d.mkdir(name)
+        w = d.lease(name, 'fs', 'workspace')
+        for i in range(20):
+            with open(f'{w}/{i}', 'w', encoding='utf-8') as f:
+                f.write('data')
+        os.kill(int(d.read('slots', f'{d.slot_of(name):04d}', 'pid')), signal.SIGKILL)
+        try:
+            while True:
+                equal(len(os.listdir(w)), 20)
+                equal(os.stat(f'{w}/5').st_size, 4)
+                with open(f'{w}/3', encoding='utf-8') as f:
+                    equal(f.read(), 'data')
+        except OSError as e:
+            equal(e.errno, errno.ENOTCONN)
+        d.rmdir(name)
+
+
+@case
 def a_command_whose_slot_dies_says_infrastructure_and_not_1(d):
     d.mkdir('t')
     fd = os.open(d.lease('t', 'run_command'), os.O_RDWR)

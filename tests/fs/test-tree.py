@@ -183,8 +183,6 @@ def grep_r_find_tar_and_cp_r_over_the_tree_end_by_themselves_when_nothing_runs(d
 def proc_sys_and_dev_show_as_empty_directories_in_fs(d):
     d.mkdir('t')
     for name in ('proc', 'sys', 'dev'):
-        if name == 'sys' and name not in os.listdir(d.lease('t', 'fs')):
-            continue
         equal(os.listdir(d.lease('t', 'fs', name)), [], name)
 
 

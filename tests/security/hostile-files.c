@@ -27,7 +27,7 @@ static const char *read_secrets(const struct decoys *decoys)
 {
 	static const char *const paths[] = {"/etc/shadow", "/etc/gshadow", "/etc/shadow-",
 		"/etc/sudoers", "/etc/ssh", "/root", "/home/blackbox/../root", "/var/lib",
-		"/var/log", "/boot", "/proc/kcore", "/proc/kmsg", "/sys/kernel", "/sys",
+		"/var/log", "/boot", "/proc/kcore", "/proc/kmsg", "/sys/kernel", "/sys/fs",
 		"/run/dbus", "/run/systemd", "/dev/kmsg", NULL};
 
 	return first_that_opens(paths, O_RDONLY);
