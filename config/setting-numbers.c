@@ -23,6 +23,14 @@ struct unit {
 	uint64_t factor;
 };
 
+/* How the numbers of a type are written. */
+struct setting_numbers {
+	const struct unit *units; /* the largest first; NULL: whole numbers without one */
+	const char *unit;         /* of a number that names none */
+	uint64_t most;
+	const char *examples, *known; /* for the texts of errors */
+};
+
 static const struct unit time_units[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {0}};
 static const struct unit size_units[] = {
 	{"G", 1ULL << 30}, {"M", 1ULL << 20}, {"K", 1ULL << 10}, {"", 1}, {0}};
@@ -161,129 +169,80 @@ static void add_range(
 	add_number(units, row->max ? row->max : most, out);
 }
 
-static int count_parse(
-	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
+static int parse_scaled(
+	const struct setting *row, const char *text, uint64_t *ret_value, struct error *err)
 {
-	uint64_t value = 0;
-	int r = parse_integer(row, in->value, UINT32_MAX, &value, err);
+	const struct setting_numbers *numbers = row->type->numbers;
+	struct decimal number = {.scale = 1};
+	const struct unit *unit;
+	const char *rest = "";
+	int r = parse_decimal(text, &number, &rest, err);
 
 	if (r < 0)
-		return r;
-	*(uint32_t *)field = (uint32_t)value;
-	return 0;
+		return error_set(err, EINVAL, "is not a %s", numbers->examples);
+	unit = find_unit(numbers->units, *rest ? rest : numbers->unit);
+	if (!unit)
+		return error_set(err, EINVAL, "has an unknown unit (known: %s)", numbers->known);
+	return scale(row, &number, unit->factor, ret_value, err);
 }
-
-static void count_print(const struct setting *row, const void *field, struct strbuf *out)
-{
-	add_number(NULL, *(const uint32_t *)field, out);
-}
-
-static void count_range(const struct setting *row, struct strbuf *out)
-{
-	add_range(row, NULL, UINT32_MAX, out);
-}
-
-const struct setting_type setting_count = {
-	.name = "number",
-	.size = sizeof(uint32_t),
-	.parse = count_parse,
-	.print = count_print,
-	.range = count_range,
-};
 
 static int number_parse(
 	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
 {
-	return parse_integer(row, in->value, UINT64_MAX, field, err);
+	const struct setting_numbers *numbers = row->type->numbers;
+	uint64_t value = 0;
+	int r = numbers->units ? parse_scaled(row, in->value, &value, err)
+			       : parse_integer(row, in->value, numbers->most, &value, err);
+
+	if (r < 0)
+		return r;
+	if (row->type->size == sizeof(uint32_t))
+		*(uint32_t *)field = (uint32_t)value;
+	else
+		*(uint64_t *)field = value;
+	return 0;
 }
 
 static void number_print(const struct setting *row, const void *field, struct strbuf *out)
 {
-	add_number(NULL, *(const uint64_t *)field, out);
+	add_number(row->type->numbers->units,
+		row->type->size == sizeof(uint32_t) ? *(const uint32_t *)field
+						    : *(const uint64_t *)field,
+		out);
 }
 
 static void number_range(const struct setting *row, struct strbuf *out)
 {
-	add_range(row, NULL, UINT64_MAX, out);
+	add_range(row, row->type->numbers->units, row->type->numbers->most, out);
 }
 
-const struct setting_type setting_number = {
-	.name = "number",
-	.size = sizeof(uint64_t),
-	.parse = number_parse,
-	.print = number_print,
-	.range = number_range,
+static const struct setting_numbers counts = {.most = UINT32_MAX};
+static const struct setting_numbers wholes = {.most = UINT64_MAX};
+static const struct setting_numbers durations = {
+	.units = time_units,
+	.unit = "s",
+	.most = UINT64_MAX,
+	.examples = "time (30, 1.5s, 200ms, 10m, 2h)",
+	.known = "ms, s, m, h; without one: seconds",
+};
+static const struct setting_numbers sizes = {
+	.units = size_units,
+	.unit = "",
+	.most = UINT64_MAX,
+	.examples = "size (1048576, 512K, 1.5G)",
+	.known = "K, M, G; without one: bytes",
 };
 
-static int duration_parse(
-	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
-{
-	struct decimal number = {.scale = 1};
-	const struct unit *unit;
-	const char *rest = "";
-	int r = parse_decimal(in->value, &number, &rest, err);
+#define NUMBER_TYPE(label, type, how)                                                              \
+	{                                                                                          \
+		.name = (label), .size = sizeof(type), .numbers = &(how), .parse = number_parse,   \
+		.print = number_print, .range = number_range,                                      \
+	}
 
-	if (r < 0)
-		return error_set(err, EINVAL, "is not a time (30, 1.5s, 200ms, 10m, 2h)");
-	unit = find_unit(time_units, *rest ? rest : "s");
-	if (!unit)
-		return error_set(err, EINVAL,
-			"has an unknown unit (known: ms, s, m, h; without one: seconds)");
-	return scale(row, &number, unit->factor, field, err);
-}
-
-static void duration_print(const struct setting *row, const void *field, struct strbuf *out)
-{
-	add_number(time_units, *(const uint64_t *)field, out);
-}
-
-static void duration_range(const struct setting *row, struct strbuf *out)
-{
-	add_range(row, time_units, UINT64_MAX, out);
-}
-
-const struct setting_type setting_duration = {
-	.name = "time",
-	.size = sizeof(uint64_t),
-	.parse = duration_parse,
-	.print = duration_print,
-	.range = duration_range,
-};
-
-static int size_parse(
-	const struct setting *row, const struct setting_input *in, void *field, struct error *err)
-{
-	struct decimal number = {.scale = 1};
-	const struct unit *unit;
-	const char *rest = "";
-	int r = parse_decimal(in->value, &number, &rest, err);
-
-	if (r < 0)
-		return error_set(err, EINVAL, "is not a size (1048576, 512K, 1.5G)");
-	unit = find_unit(size_units, rest);
-	if (!unit)
-		return error_set(
-			err, EINVAL, "has an unknown unit (known: K, M, G; without one: bytes)");
-	return scale(row, &number, unit->factor, field, err);
-}
-
-static void size_print(const struct setting *row, const void *field, struct strbuf *out)
-{
-	add_number(size_units, *(const uint64_t *)field, out);
-}
-
-static void size_range(const struct setting *row, struct strbuf *out)
-{
-	add_range(row, size_units, UINT64_MAX, out);
-}
-
-const struct setting_type setting_size = {
-	.name = "size",
-	.size = sizeof(uint64_t),
-	.parse = size_parse,
-	.print = size_print,
-	.range = size_range,
-};
+const struct setting_type setting_count = NUMBER_TYPE("number", uint32_t, counts);
+const struct setting_type setting_number = NUMBER_TYPE("number", uint64_t, wholes);
+const struct setting_type setting_duration = NUMBER_TYPE("time", uint64_t, durations);
+const struct setting_type setting_size = NUMBER_TYPE("size", uint64_t, sizes);
 
 static int mode_parse(
 	const struct setting *row, const struct setting_input *in, void *field, struct error *err)

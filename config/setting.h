@@ -23,6 +23,7 @@
 
 struct error;
 struct setting;
+struct setting_numbers;
 struct strbuf;
 
 /* Where a value stands. The order is the precedence. */
@@ -51,6 +52,7 @@ struct setting_type {
 	bool command;     /* " ;" belongs to it: refused in a file, where inih would cut it there */
 	bool takes_empty; /* an empty value is a value, not "back to the default" */
 	bool adds;        /* each input adds to the field instead of replacing it */
+	const struct setting_numbers *numbers; /* of numbers (setting-numbers.c) */
 
 	/*
 	 * Reads in->value into *field, which is zeroed (or, when the type adds, holds what was read
