@@ -35,13 +35,31 @@ static void ask(fuse_req_t req, fuse_ino_t ino, const char *name, request_fn *ru
 		request_post(request, run);
 }
 
-static void ask_about_file(
-	fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi, request_fn *run)
+/* What an operation on an open file knows beyond the file. */
+struct about {
+	size_t size;
+	off_t offset;
+	bool cached;
+	int to_set;
+	pid_t process;
+	bool dying, exiting;
+};
+
+static void ask_about_file(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi,
+	request_fn *run, struct about about)
 {
 	struct request *request = request_create(req, ino, NULL, 0, fi);
 
-	if (request)
-		request_post(request, run);
+	if (!request)
+		return;
+	request->size = about.size;
+	request->offset = (uint64_t)about.offset;
+	request->cached = about.cached;
+	request->to_set = about.to_set;
+	request->process = about.process;
+	request->dying = about.dying;
+	request->exiting = about.exiting;
+	request_post(request, run);
 }
 
 /* Not among control files, nor between them and a lease's. */
@@ -82,23 +100,16 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	if (files_owns(ino))
 		FILES(getattr, req, ino, fi);
 	else
-		ask_about_file(req, ino, fi, directory_getattr);
+		ask_about_file(req, ino, fi, directory_getattr, (struct about){0});
 }
 
 static void op_setattr(
 	fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
 {
-	struct request *request;
-
-	if (files_owns(ino)) {
+	if (files_owns(ino))
 		FILES(setattr, req, ino, attr, to_set, fi);
-		return;
-	}
-	request = request_create(req, ino, NULL, 0, fi);
-	if (!request)
-		return;
-	request->to_set = to_set;
-	request_post(request, directory_setattr);
+	else
+		ask_about_file(req, ino, fi, directory_setattr, (struct about){.to_set = to_set});
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t ino)
@@ -168,58 +179,47 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
 
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct request *request;
+	struct about about = {0};
 
 	if (files_owns(ino)) {
 		FILES(open, req, ino, fi);
 		return;
 	}
-	request = request_create(req, ino, NULL, 0, fi);
-	if (!request)
-		return;
 	if ((fi->flags & O_ACCMODE) != O_RDONLY)
-		request->process = process_of_thread(fuse_req_ctx(req)->pid);
-	request_post(request, handle_open);
+		about.process = process_of_thread(fuse_req_ctx(req)->pid);
+	ask_about_file(req, ino, fi, handle_open, about);
 }
 
 static void op_read(
 	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
-	struct request *request;
-
-	if (files_owns(ino)) {
+	if (files_owns(ino))
 		FILES(read, req, ino, size, offset, fi);
-		return;
-	}
-	request = request_create(req, ino, NULL, 0, fi);
-	if (!request)
-		return;
-	request->size = size;
-	request->offset = (uint64_t)offset;
-	request->cached = fi->lock_owner == 0; /* a read(2) always has an owner */
-	request_post(request, handle_read);
+	else
+		ask_about_file(req, ino, fi, handle_read,
+			(struct about){
+				.size = size,
+				.offset = offset,
+				.cached = fi->lock_owner == 0, /* a read(2) always has an owner */
+			});
 }
 
 /* Who closes is found out here, where /proc may be read, and before the answer lets him go. */
 static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct request *request;
+	pid_t caller = fuse_req_ctx(req)->pid;
 
-	if (files_owns(ino)) {
+	if (files_owns(ino))
 		FILES(flush, req, ino, fi);
-		return;
-	}
-	if (!handle_flush_matters(fi)) {
+	else if (!handle_flush_matters(fi))
 		(void)fuse_reply_err(req, 0);
-		return;
-	}
-	request = request_create(req, ino, NULL, 0, fi);
-	if (!request)
-		return;
-	request->process = process_of_thread(fuse_req_ctx(req)->pid);
-	request->dying = process_is_dying(fuse_req_ctx(req)->pid);
-	request->exiting = process_is_exiting(fuse_req_ctx(req)->pid);
-	request_post(request, handle_flush);
+	else
+		ask_about_file(req, ino, fi, handle_flush,
+			(struct about){
+				.process = process_of_thread(caller),
+				.dying = process_is_dying(caller),
+				.exiting = process_is_exiting(caller),
+			});
 }
 
 static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -227,7 +227,7 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	if (files_owns(ino))
 		FILES(release, req, ino, fi);
 	else
-		ask_about_file(req, ino, fi, handle_release);
+		ask_about_file(req, ino, fi, handle_release, (struct about){0});
 }
 
 static void op_fsync(fuse_req_t req, fuse_ino_t ino, int data_only, struct fuse_file_info *fi)
@@ -235,7 +235,7 @@ static void op_fsync(fuse_req_t req, fuse_ino_t ino, int data_only, struct fuse_
 	if (files_owns(ino))
 		FILES(fsync, req, ino, data_only, fi);
 	else
-		ask_about_file(req, ino, fi, handle_fsync);
+		ask_about_file(req, ino, fi, handle_fsync, (struct about){0});
 }
 
 static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -243,24 +243,17 @@ static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	if (files_owns(ino))
 		FILES(opendir, req, ino, fi);
 	else
-		ask_about_file(req, ino, fi, directory_opendir);
+		ask_about_file(req, ino, fi, directory_opendir, (struct about){0});
 }
 
 static void op_readdir(
 	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
-	struct request *request;
-
-	if (files_owns(ino)) {
+	if (files_owns(ino))
 		FILES(readdir, req, ino, size, offset, fi);
-		return;
-	}
-	request = request_create(req, ino, NULL, 0, fi);
-	if (!request)
-		return;
-	request->size = size;
-	request->offset = (uint64_t)offset;
-	request_post(request, directory_readdir);
+	else
+		ask_about_file(req, ino, fi, directory_readdir,
+			(struct about){.size = size, .offset = offset});
 }
 
 static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -268,7 +261,7 @@ static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 	if (files_owns(ino))
 		FILES(releasedir, req, ino, fi);
 	else
-		ask_about_file(req, ino, fi, directory_releasedir);
+		ask_about_file(req, ino, fi, directory_releasedir, (struct about){0});
 }
 
 static void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int data_only, struct fuse_file_info *fi)
