@@ -88,7 +88,7 @@ static void add_slot_line(
 		view->generation, (int)view->pid);
 	add_time(out, view->since);
 	strbuf_addf(out, "  %s", lease ? lease_name(lease) : "-");
-	if (*view->last_error)
+	if (*view->last_error && view->state != SLOT_READY && view->state != SLOT_LEASED)
 		strbuf_addf(out, "  (%s)", view->last_error);
 	strbuf_addc(out, '\n');
 }

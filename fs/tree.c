@@ -144,16 +144,13 @@ int tree_child(const struct control *control, const struct node *parent, const c
 	return -ENOENT;
 }
 
-/* A lease that is over shows what is left to be read; what would act on it can still be named, and
- * says why it cannot. */
+/* A lease that is over has no files any more; what would act on it is there and says why it cannot. */
 static bool is_shown(const struct node *node)
 {
-	bool over = node->lease && lease_state(node->lease) != LEASE_ACTIVE &&
-		    lease_state(node->lease) != LEASE_STARTING;
+	bool live = !node->lease || lease_state(node->lease) == LEASE_ACTIVE ||
+		    lease_state(node->lease) == LEASE_STARTING;
 
-	if (node->kind == NODE_FS && (over || !lease_root(node->lease)))
-		return false;
-	return !over || !types[node->kind].verb;
+	return node->kind != NODE_FS || (live && lease_root(node->lease));
 }
 
 static void each_lease(const struct control *control, tree_visit_fn *visit, void *data)

@@ -271,7 +271,7 @@ static void a_directory_lists_what_it_has(void **state)
 	assert_string_equal(lease.text, "lease.json state run_command terminate ttl last_error");
 }
 
-static void an_expired_lease_lists_what_is_left_and_finds_what_refuses(void **state)
+static void an_expired_lease_has_no_files_and_lists_what_refuses(void **state)
 {
 	struct world *world = *state;
 	struct lease *lease = take(world, "t");
@@ -291,7 +291,7 @@ static void an_expired_lease_lists_what_is_left_and_finds_what_refuses(void **st
 	}
 	node = walk(world, "leases/t");
 	tree_each_child(world->control, &node, add_name, &names);
-	assert_string_equal(names.text, "lease.json state last_error");
+	assert_string_equal(names.text, "lease.json state run_command terminate ttl last_error");
 	(void)walk(world, "leases/t/run_command");
 }
 
@@ -393,7 +393,7 @@ int main(void)
 		CASE(a_lease_that_has_ended_leaves_no_number_behind),
 		CASE(a_name_that_is_not_there_is_ENOENT),
 		CASE(a_directory_lists_what_it_has),
-		CASE(an_expired_lease_lists_what_is_left_and_finds_what_refuses),
+		CASE(an_expired_lease_has_no_files_and_lists_what_refuses),
 		CASE(a_text_has_its_exact_size),
 		CASE(a_directory_counts_its_directories),
 		CASE(status_json_has_the_keys_of_the_contract),
