@@ -49,7 +49,8 @@ int journal_open(
 /* Waits for what was put, then closes and unlocks. committed() no longer runs. Accepts NULL. */
 void journal_close(struct journal *journal);
 
-/* Reads what an earlier daemon left. Call before the first put. Visits run inside the call. */
+/* Reads what an earlier daemon left. Waits for what was put before. Visits run inside the call and
+ * put nothing. */
 int journal_each_slot(
 	struct journal *journal, journal_slot_fn *visit, void *data, struct error *err);
 int journal_each_lease(

@@ -47,6 +47,8 @@ int lease_table_create(struct loop *loop, const struct config *config, struct jo
 	if (!table->released)
 		r = error_set(err, ENOMEM, "no memory for the leases");
 	else
+		r = lease_end_former(table, err);
+	if (r == 0)
 		r = open_provider(table, err);
 	if (r < 0) {
 		lease_table_destroy(table);

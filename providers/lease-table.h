@@ -119,6 +119,9 @@ int lease_make(struct lease_table *table, struct sandbox_spec *spec, struct sand
 	struct lease **ret_lease, struct error *err);
 /* Lets go of a shown lease without telling anybody: for the table's own end. */
 void lease_forget(struct lease *lease);
+/* Ends what the journal has of a daemon that died: told as events, remembered as released. Before
+ * anything is written to the journal. */
+int lease_end_former(struct lease_table *table, struct error *err);
 /* Counts, tells events and hooks, writes the row. */
 void lease_set_state(struct lease *lease, enum lease_state to, enum reason reason);
 void lease_write_row(struct lease *lease, journal_committed_fn *committed, void *data);

@@ -44,7 +44,8 @@ struct lease_hooks {
 	void *data;
 };
 
-/* Opens the provider that the configuration names (fake only in tests). */
+/* Ends, in events and memory, the leases that a daemon that died has left in the journal (reason
+ * daemon_lost), and opens the provider that the configuration names (fake only in tests). */
 int lease_table_create(struct loop *loop, const struct config *config, struct journal *journal,
 	struct events *events, const struct lease_hooks *hooks, struct lease_table **ret_table,
 	struct error *err);

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Deaths: of a slot's init, of the daemon by SIGTERM, by fusermount3 -u and by kill -9; starts that fail."""
+import contextlib
 import ctypes
 import errno
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 
 from harness import (DRESSAGEFS, PATIENCE, Daemon, Failed, Scratch, Skip, case, cgroups, check, close_late, contains, equal, eventually,
@@ -177,12 +179,18 @@ def kill_9_of_the_daemon_leaves_what_the_next_start_clears_by_itself():
     d, fd = a_daemon_at_work()
     try:
         cgroup = d.cgroup()
+        former = json.loads(d.read('leases', 't', 'lease.json'))['metadata']['lease_id']
         d.kill()
         close_late(fd)
         again = Daemon(slots=3, base=d.base)
         again.start()
         try:
             equal(os.listdir(again.path('leases')), [])
+            told = [e for e in map(json.loads, again.read('events').splitlines()) if e['id'] == former]
+            equal([(e['from'], e['to'], e['reason']) for e in told], [('ACTIVE', 'RELEASED', 'daemon_lost')])
+            for name in ('t', former):
+                reply = again.ask('terminate', name + '\n')
+                equal((reply['lease_id'], reply['already_released'], reply['slot_reusable']), (former, True, True))
             again.wait_ready()
             again.mkdir('t')
             equal(again.run('t', 'ls; echo fresh')['stdout'], 'fresh\n')
@@ -190,6 +198,8 @@ def kill_9_of_the_daemon_leaves_what_the_next_start_clears_by_itself():
             equal(len(left), 3, 'bubblewraps')
             again.stop()
             check(not cgroups(cgroup), f'cgroups are left: {cgroups(cgroup)}')
+            with contextlib.closing(sqlite3.connect(d.base + '/state/journal.db')) as journal:
+                equal(journal.execute('SELECT lease_id FROM leases').fetchall(), [])
         finally:
             again.destroy()
     finally:
