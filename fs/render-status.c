@@ -155,7 +155,7 @@ static void add_node(
 	const struct control *control, const struct summary *summary, struct strbuf *out)
 {
 	strbuf_adds(out, ",\"nodes\":[{\"node_id\":");
-	json_add_cstring(out, summary->host);
+	json_add_cstring(out, lease_table_node_id(control->leases));
 	strbuf_adds(out, ",\"node_ip\":");
 	json_add_cstring(out, control->config->pool.advertise_ip);
 	strbuf_adds(out, ",\"hostname\":");

@@ -111,6 +111,7 @@ static int terminate_json(struct job *job, const char *text, size_t size, struct
 {
 	struct terminate_values values = {0};
 	CLEANUP(cjson_deletep) cJSON *object = NULL;
+	struct lease *lease;
 	const char *id;
 	int r = json_parse_object(text, size, &object, err);
 
@@ -125,6 +126,9 @@ static int terminate_json(struct job *job, const char *text, size_t size, struct
 				 : values.trajectory_id;
 	if (!id)
 		return error_set(err, EINVAL, "'lease_id' or 'trajectory_id' is missing");
+	lease = lease_find_id(job->control->leases, id);
+	if (lease && values.reason)
+		lease_note_why(lease, values.reason);
 	return lease_end_by_id(job->control->leases, id, REASON_TERMINATED, &job->reply, err);
 }
 
@@ -156,13 +160,15 @@ static const struct json_field lease_terminate_fields[] = {
 static void begin_lease_terminate(struct job *job, const char *text, size_t size, bool json)
 {
 	CLEANUP(cjson_deletep) cJSON *object = NULL;
-	const char *reason = NULL;
+	const char *reason = json ? NULL : text;
 	struct error err = ERROR_NONE;
 	int r = json ? json_parse_object(text, size, &object, &err) : 0;
 
 	if (r == 0 && json)
 		r = json_fields_read(object, lease_terminate_fields, COUNT(lease_terminate_fields),
 			&reason, &err);
+	if (r == 0 && reason)
+		lease_note_why(job->lease, reason);
 	if (r == 0)
 		lease_end(job->lease, REASON_TERMINATED, &job->reply);
 	end(job, r, &err);
@@ -278,16 +284,7 @@ static void begin_run_command(struct job *job, const char *text, size_t size, bo
 /* What lease_run() would say, at once: a shell hears of a failed WRITE, never of a failed close. */
 static int refuse_run_command(const struct node *node, struct error *err)
 {
-	const struct lease *lease = node->lease;
-	enum reason reason = lease_reason(lease);
-	const char *why = reason == REASON_NONE ? "it has ended" : reason_meaning(reason);
-
-	if (lease_state(lease) == LEASE_ACTIVE || lease_state(lease) == LEASE_STARTING)
-		return 0;
-	if (lease_state(lease) == LEASE_LOST)
-		return error_reason(err, ENOTCONN, reason, "the sandbox of lease '%s' is lost: %s",
-			lease_name(lease), why);
-	return error_reason(err, ESTALE, reason, "lease '%s' is over: %s", lease_name(lease), why);
+	return lease_check_active(node->lease, err);
 }
 
 const struct verb verb_run_command = {

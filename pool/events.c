@@ -60,7 +60,10 @@ static char *render(uint64_t seq, const struct event *event)
 	add_text(&line, "from", event->from);
 	add_text(&line, "to", event->to);
 	add_text(&line, "reason", reason_word(event->reason));
-	strbuf_addf(&line, ",\"generation\":%u}\n", event->generation);
+	strbuf_addf(&line, ",\"generation\":%u", event->generation);
+	if (event->why && *event->why)
+		add_text(&line, "why", event->why);
+	strbuf_adds(&line, "}\n");
 	return strbuf_take(&line, &size);
 }
 
@@ -68,9 +71,11 @@ static void say(const struct event *event)
 {
 	const char *from = event->from ? event->from : "", *arrow = *from ? " -> " : "";
 	const char *word = reason_word(event->reason);
+	const char *why = event->why ? event->why : "";
 
-	log_info("%s %s: %s%s%s%s%s%s, generation %u", event->kind, event->id, from, arrow,
-		event->to, *word ? " (" : "", word, *word ? ")" : "", event->generation);
+	log_info("%s %s: %s%s%s%s%s%s, generation %u%s%s", event->kind, event->id, from, arrow,
+		event->to, *word ? " (" : "", word, *word ? ")" : "", event->generation,
+		*why ? ": " : "", why);
 }
 
 void events_add(struct events *events, const struct event *event)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * events.h: what happened, one JSON line a state change, the last few thousand kept in memory.
- * Line: {"seq":N,"ts":unix
- * seconds,"kind":"slot","id":"0003","from":"READY","to":"LEASED","reason":"","generation":7} Each
- * is also logged at info. Threads: loop.
+ * events.h: what happened, one JSON line a state change, the last few thousand kept in memory:
+ *
+ *	{"seq":N,"ts":unix seconds,"kind":"slot","id":"0003","from":"READY","to":"LEASED",
+ *	 "reason":"","generation":7}
+ *
+ * and "why":"a sentence" where there is one. Each is also logged at info. Threads: loop.
  */
 #ifndef POOL_EVENTS_H
 #define POOL_EVENTS_H
@@ -23,6 +25,7 @@ struct event {
 	const char *from, *to; /* states; "" where there is none */
 	enum reason reason;
 	uint32_t generation; /* 0 where there is none */
+	const char *why;     /* what the reason does not say; NULL or "" where there is nothing */
 };
 
 int events_create(size_t keep, struct events **ret_events, struct error *err);

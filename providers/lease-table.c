@@ -151,12 +151,29 @@ struct pool *lease_table_pool(const struct lease_table *table)
 	return table->ops->pool ? table->ops->pool(table->provider) : NULL;
 }
 
+const char *lease_table_node_id(const struct lease_table *table)
+{
+	return table->node_id;
+}
+
 struct lease *lease_find(const struct lease_table *table, const char *trajectory_id)
 {
 	struct lease *lease;
 
 	HASH_FIND(by_trajectory, table->by_trajectory, trajectory_id, strlen(trajectory_id), lease);
 	return lease;
+}
+
+struct lease *lease_find_id(const struct lease_table *table, const char *id)
+{
+	struct lease *lease = lease_find(table, id);
+
+	if (lease)
+		return lease;
+	DL_FOREACH (table->shown, lease)
+		if (!strcmp(lease->id, id))
+			return lease;
+	return NULL;
 }
 
 struct lease *lease_find_name(const struct lease_table *table, const char *name)
@@ -198,9 +215,13 @@ unsigned lease_count_shown(const struct lease_table *table)
 
 unsigned lease_count(const struct lease_table *table, enum lease_state state)
 {
-	if (state == LEASE_RELEASED)
-		return (unsigned)released_count(table->released);
-	return table->counts[state];
+	size_t remembered = released_count(table->released); /* with those still being reset */
+
+	if (state != LEASE_RELEASED)
+		return table->counts[state];
+	if (remembered <= table->counts[LEASE_RELEASING])
+		return 0;
+	return (unsigned)remembered - table->counts[LEASE_RELEASING];
 }
 
 /* what a lease is */

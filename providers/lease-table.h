@@ -127,8 +127,6 @@ void lease_set_state(struct lease *lease, enum lease_state to, enum reason reaso
 void lease_write_row(struct lease *lease, journal_committed_fn *committed, void *data);
 /* The provider's lost hook. */
 void lease_handle_lost(void *data, struct sandbox *box, const struct error *why);
-/* Why the lease can do nothing more: -ENOTCONN, -ESTALE; 0 when it can. */
-int lease_check_active(const struct lease *lease, struct error *err);
 
 /* An operation that ends at the next turn with r and err. NULL: no memory. */
 struct operation *lease_answer_later(struct lease_table *table, const struct lease_answer *answer);

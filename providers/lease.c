@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "config/settings.h"
 #include "pool/events.h"
 #include "providers/lease-table.h"
@@ -82,6 +83,7 @@ static void tell(const struct lease *lease, const char *from)
 		.to = lease_state_name(lease->state),
 		.reason = lease->reason,
 		.generation = lease->generation,
+		.why = lease->why,
 	};
 
 	events_add(lease->table->events, &event);
@@ -107,16 +109,21 @@ void lease_set_state(struct lease *lease, enum lease_state to, enum reason reaso
 
 /* its end */
 
-static void hide(struct lease *lease)
+static struct released_lease memory_of(const struct lease *lease)
 {
-	struct lease_table *table = lease->table;
-	struct released_lease memory = {
+	return (struct released_lease){
 		.lease_id = lease->id,
 		.trajectory_id = lease->spec.trajectory_id,
 		.slot = lease->slot,
 		.generation = lease->generation,
 		.reusable = lease->reusable,
 	};
+}
+
+static void hide(struct lease *lease)
+{
+	struct lease_table *table = lease->table;
+	struct released_lease memory = memory_of(lease);
 
 	HASH_DELETE(by_trajectory, table->by_trajectory, lease);
 	HASH_DELETE(by_serial, table->by_serial, lease);
@@ -179,42 +186,33 @@ void lease_forget(struct lease *lease)
 void lease_end(struct lease *lease, enum reason reason, struct strbuf *reply)
 {
 	bool already = !lease->box;
+	struct released_lease memory = memory_of(lease);
 
-	if (reply) {
-		struct released_lease memory = {
-			.lease_id = lease->id,
-			.trajectory_id = lease->spec.trajectory_id,
-			.slot = lease->slot,
-			.generation = lease->generation,
-			.reusable = lease->reusable,
-		};
-
+	if (reply)
 		lease_render_end(lease->table, &memory, already, reply);
-	}
 	if (!lease->shown)
 		return;
 	end_shown(lease, reason);
 	lease_unref(lease); /* the table's */
 }
 
-static struct lease *find_id(const struct lease_table *table, const char *id)
+void lease_note_why(struct lease *lease, const char *why)
 {
-	struct lease *lease;
+	size_t size = strnlen(why, sizeof(lease->why) - 1);
 
-	DL_FOREACH (table->shown, lease)
-		if (!strcmp(lease->id, id))
-			return lease;
-	return NULL;
+	if (!lease->shown)
+		return;
+	size = utf8_valid_prefix(why, size); /* not cut within a character */
+	memcpy(lease->why, why, size);
+	lease->why[size] = '\0';
 }
 
 int lease_end_by_id(struct lease_table *table, const char *id, enum reason reason,
 	struct strbuf *reply, struct error *err)
 {
-	struct lease *lease = lease_find(table, id);
+	struct lease *lease = lease_find_id(table, id);
 	const struct released_lease *released;
 
-	if (!lease)
-		lease = find_id(table, id);
 	if (lease) {
 		lease_end(lease, reason, reply);
 		return 0;

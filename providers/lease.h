@@ -59,6 +59,8 @@ void lease_table_start(struct lease_table *table, lease_done_fn *started, void *
 void lease_table_stop(struct lease_table *table, lease_done_fn *stopped, void *data);
 struct pool *lease_table_pool(
 	const struct lease_table *table); /* NULL when the provider has none */
+/* This machine's, as in lease.json. */
+const char *lease_table_node_id(const struct lease_table *table);
 
 /* What went wrong, on r < 0, is in err. The lease is borrowed: lease_ref() it to keep it. */
 typedef void lease_acquired_fn(void *data, int r, struct lease *lease, const struct error *err);
@@ -80,6 +82,9 @@ struct operation *lease_create_now(struct lease_table *table, const struct sandb
  * Appends the JSON reply of `terminate` to reply (may be NULL).
  */
 void lease_end(struct lease *lease, enum reason reason, struct strbuf *reply);
+/* Why it is about to end, in its user's words (UTF-8; the first 255 bytes are kept): for the events
+ * of that end. */
+void lease_note_why(struct lease *lease, const char *why);
 /* The same by trajectory or lease id: 0; -ENOENT for one never heard of; one released within the
  * last 24 h answers already_released. */
 int lease_end_by_id(struct lease_table *table, const char *id, enum reason reason,
@@ -91,6 +96,8 @@ double lease_seconds_left(const struct lease *lease);
  * that has ended. */
 int lease_renew(struct lease *lease, double seconds, struct error *err);
 
+/* Why the lease can do nothing more: -ENOTCONN (LOST), -ESTALE (ended); 0 when it can. */
+int lease_check_active(const struct lease *lease, struct error *err);
 /* Runs a command. Errors as slot_run(), and -ESTALE (ended), -ENOTCONN (LOST, with the reason). */
 struct operation *lease_run(
 	struct lease *lease, const struct command *command, command_ended_fn *done, void *data);
@@ -108,6 +115,8 @@ void lease_render_result_later(struct lease *lease, struct command *command,
 
 /* Lookups give NULL when there is none. By serial is for nodes: a serial is never used again. */
 struct lease *lease_find(const struct lease_table *table, const char *trajectory_id);
+/* By trajectory or lease id. */
+struct lease *lease_find_id(const struct lease_table *table, const char *id);
 struct lease *lease_find_name(const struct lease_table *table, const char *name);
 struct lease *lease_find_serial(const struct lease_table *table, uint64_t serial);
 /* All that show in leases/, in order of creation: start with NULL. */

@@ -26,7 +26,10 @@ static void terminate_takes_the_lease_away_and_says_what_became_of_the_slot(void
 	assert_true(number_of(reply, "slot_id") >= 0);
 	assert_int_equal(strlen(text_of(reply, "node_id")), 16);
 	cJSON_Delete(reply);
+	assert_int_equal(lease_count(world->table, LEASE_RELEASING), 1);
+	assert_int_equal(lease_count(world->table, LEASE_RELEASED), 0);
 	await_state(world, lease, LEASE_RELEASED);
+	assert_int_equal(lease_count(world->table, LEASE_RELEASED), 1);
 	assert_int_equal(lease_reason(lease), REASON_TERMINATED);
 	lease_unref(lease);
 }

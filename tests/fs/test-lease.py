@@ -168,6 +168,32 @@ def terminate_in_the_leases_directory_takes_any_text(d):
     check(not os.path.exists(d.lease('t1')), 'the lease is still there')
 
 
+def whys(d, lease_id):
+    """What the events of the lease's end say of why."""
+    events = [json.loads(line) for line in d.read('events').splitlines()]
+    return [e.get('why') for e in events if e['id'] == lease_id and e['reason'] == 'terminated']
+
+
+@case
+def the_reason_written_to_terminate_stands_in_the_events(d):
+    for path, request in (('leases/{name}/terminate', 'done with it\n'), ('leases/{name}/terminate', '{{"reason": "done with it"}}'),
+                          ('terminate', '{{"trajectory_id": "{name}", "reason": "done with it"}}')):
+        d.wait_ready()
+        d.mkdir('why')
+        lease_id = d.json('leases/why/lease.json')['metadata']['lease_id']
+        d.ask(path.format(name='why'), request.format(name='why'))
+        eventually(lambda: len(whys(d, lease_id)) == 2, 'RELEASING and RELEASED are told')  # pylint: disable=cell-var-from-loop
+        equal(whys(d, lease_id), ['done with it'] * 2)
+
+
+@case
+def the_node_has_one_id_everywhere(d):
+    d.mkdir('t1')
+    ids = {d.json('status.json')['nodes'][0]['node_id'], d.json('leases/t1/lease.json')['metadata']['node_id'],
+           d.run('t1', 'true')['metadata']['node_id'], d.ask('terminate', 't1\n')['node_id']}
+    equal(len(ids), 1, f'{ids}')
+
+
 @case
 def a_control_file_still_open_at_the_end_of_its_lease_delivers_its_reply(d):
     d.mkdir('t1')

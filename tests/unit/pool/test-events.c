@@ -36,6 +36,7 @@ static void an_event_is_one_json_line_with_every_field(void **state)
 	struct event lost = lent;
 
 	lost.reason = REASON_SLOT_LOST;
+	lost.why = "its \"init\" died";
 	assert_int_equal(events_create(4, &events, NULL), 0);
 	events_add(events, &lost);
 	events_render(events, &text);
@@ -49,6 +50,7 @@ static void an_event_is_one_json_line_with_every_field(void **state)
 	assert_string_equal(cJSON_GetObjectItem(json, "to")->valuestring, "LEASED");
 	assert_string_equal(cJSON_GetObjectItem(json, "reason")->valuestring, "slot_lost");
 	assert_int_equal(cJSON_GetObjectItem(json, "generation")->valueint, 7);
+	assert_string_equal(cJSON_GetObjectItem(json, "why")->valuestring, "its \"init\" died");
 }
 
 static void the_ring_keeps_the_newest_in_order(void **state)
