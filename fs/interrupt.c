@@ -35,19 +35,44 @@ static bool status_number(const char *status, const char *key, int base, uint64_
 	return false;
 }
 
+static uint64_t signal_set(const int *signals, size_t count)
+{
+	uint64_t set = 0;
+
+	for (size_t i = 0; i < count; i++)
+		set |= UINT64_C(1) << (signals[i] - 1);
+	return set;
+}
+
+#define SIGNAL_SET(...)                                                                            \
+	signal_set((const int[]){__VA_ARGS__}, sizeof((int[]){__VA_ARGS__}) / sizeof(int))
+
+/* Somebody wants an end: also of a program that catches the signal. */
+static uint64_t ending_signals(void)
+{
+	return SIGNAL_SET(SIGKILL, SIGINT, SIGTERM, SIGHUP, SIGQUIT);
+}
+
+/* Unless they are caught these end a program with a core dump, and only for those without one does
+ * Linux show SIGKILL in the place of the signal. */
+static uint64_t dumping_signals(void)
+{
+	return SIGNAL_SET(
+		SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGXCPU, SIGXFSZ);
+}
+
 bool interrupt_cancels_by_status(const char *status)
 {
-	static const int signals[] = {SIGKILL, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-	uint64_t mine, shared, blocked;
+	uint64_t mine, shared, blocked, caught = 0, ignored = 0;
 
 	if (!status_number(status, "SigPnd", 16, &mine) ||
 		!status_number(status, "ShdPnd", 16, &shared) ||
 		!status_number(status, "SigBlk", 16, &blocked))
 		return true; /* nothing that we know of a thread: it cannot be seen */
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		if ((mine | shared) & ~blocked & UINT64_C(1) << (signals[i] - 1))
-			return true;
-	return false;
+	(void)status_number(status, "SigCgt", 16, &caught);
+	(void)status_number(status, "SigIgn", 16, &ignored);
+	return ((mine | shared) & ~blocked &
+		       (ending_signals() | (dumping_signals() & ~caught & ~ignored))) != 0;
 }
 
 pid_t process_by_status(const char *status)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tools/client.h"
 
 static const struct client_command *const commands[] = {
@@ -80,6 +81,20 @@ static int parse_options(int argc, char **argv, struct client *client)
 	return -1;
 }
 
+/* What is sent as JSON has to be text: another character in its place would be another argument. */
+static bool are_text(char **words)
+{
+	for (; *words; words++) {
+		if (utf8_valid(*words, strlen(*words)))
+			continue;
+		complain("the argument '%s' is not UTF-8; a command can read such bytes from its "
+			 "standard input",
+			*words);
+		return false;
+	}
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct client client = {0};
@@ -99,6 +114,8 @@ int main(int argc, char **argv)
 	}
 	argc -= optind;
 	argv += optind;
+	if (!are_text(argv))
+		return EXIT_USAGE;
 	optind = 0; /* glibc: begin anew */
 	code = command->run(&client, argc, argv);
 	client_fini(&client);

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -47,6 +48,25 @@ static void a_signal_that_ends_a_process_cancels_pending_for_thread_or_process(v
 	}
 }
 
+/* As if the program had a handler for every signal. */
+static void catch_all(char *status)
+{
+	memset(strstr(status, "SigCgt:\t") + strlen("SigCgt:\t"), 'f', 16);
+}
+
+static void a_signal_that_dumps_core_cancels_unless_it_is_caught(void **state)
+{
+	static const int dumping[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};
+	char buf[1024];
+
+	for (size_t i = 0; i < sizeof(dumping) / sizeof(dumping[0]); i++) {
+		status_text("cat", 0, bit(dumping[i]), 0, buf, sizeof(buf));
+		assert_true(interrupt_cancels_by_status(buf));
+		catch_all(buf);
+		assert_false(interrupt_cancels_by_status(buf));
+	}
+}
+
 static void any_other_signal_leaves_the_request_alone(void **state)
 {
 	char buf[1024];
@@ -54,8 +74,9 @@ static void any_other_signal_leaves_the_request_alone(void **state)
 	for (int i = 1; i <= 64; i++) {
 		if (i == SIGKILL || i == SIGINT || i == SIGTERM || i == SIGHUP || i == SIGQUIT)
 			continue;
-		assert_false(interrupt_cancels_by_status(
-			status_text("cat", bit(i), bit(i), 0, buf, sizeof(buf))));
+		status_text("cat", bit(i), bit(i), 0, buf, sizeof(buf));
+		catch_all(buf);
+		assert_false(interrupt_cancels_by_status(buf));
 	}
 	assert_false(interrupt_cancels_by_status(status_text("cat", 0, 0, 0, buf, sizeof(buf))));
 }
@@ -194,6 +215,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			a_signal_that_ends_a_process_cancels_pending_for_thread_or_process),
+		cmocka_unit_test(a_signal_that_dumps_core_cancels_unless_it_is_caught),
 		cmocka_unit_test(any_other_signal_leaves_the_request_alone),
 		cmocka_unit_test(a_blocked_signal_does_not_cancel),
 		cmocka_unit_test(a_thread_that_cannot_be_seen_cancels),
