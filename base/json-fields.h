@@ -23,9 +23,10 @@
 struct error;
 struct strbuf;
 
-enum json_kind {     /* type of the field that is written; pointers are borrowed from the object */
-	JSON_STRING, /* const char * */
-	JSON_NUMBER, /* double, min to max inclusive */
+/* With the type of the field that is written; pointers are borrowed from the object. */
+enum json_kind {
+	JSON_STRING,     /* const char * */
+	JSON_NUMBER,     /* double, min to max inclusive */
 	JSON_POSITIVE,   /* double, above 0 and at most max */
 	JSON_INTEGER,    /* double without a fraction, min to max inclusive */
 	JSON_BOOL,       /* bool */

@@ -4,10 +4,9 @@
  *
  * Levels: error = somebody must act; warn = something is worse than configured; info = one line for
  * each event of a normal day; debug = for whoever writes this code. Under systemd (JOURNAL_STREAM
- * is standard error) lines carry the
- * "<4>" prefixes its journal understands and no time of their own. Control bytes in a line are
- * written as \xNN. The level and target are process-wide, like standard error itself. Threads: any;
- * a line is one write(2).
+ * is standard error) lines carry the "<4>" prefixes its journal understands and no time of their
+ * own. Control bytes in a line are written as \xNN. The level and target are process-wide, like
+ * standard error itself. Threads: any; a line is one write(2).
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

@@ -62,8 +62,8 @@ void loop_timer_stop(struct loop_timer *timer);
 enum loop_events {
 	LOOP_READABLE = 1u << 0, /* includes hang-up and error: the read tells */
 	LOOP_WRITABLE = 1u << 1,
-	LOOP_PRIORITY =
-		1u << 2, /* POLLPRI: a file of /sys or a cgroup has changed since it was read */
+	/* POLLPRI: a file of /sys or a cgroup has changed since it was read */
+	LOOP_PRIORITY = 1u << 2,
 };
 
 typedef void loop_ready_fn(void *data, unsigned events);

@@ -154,7 +154,8 @@ int config_find_mountpoint(
 typedef void config_remark_fn(void *data, int log_level, const char *sentence);
 void config_each_remark(const struct config *config, config_remark_fn *say, void *data);
 
-/* Appends every setting as "section.key = value", one a line, with "  ; origin" behind it when asked; secrets as ***. */
+/* Appends every setting as "section.key = value", one a line, with "  ; origin" behind it when
+ * asked; secrets as ***. */
 void config_show(const struct config *config, bool with_origin, struct strbuf *out);
 /* Appends a sample dressage.ini: each key commented out with its default, range and help. */
 void config_sample(struct strbuf *out);

@@ -34,7 +34,7 @@ union handle_buffer {
 	char room[sizeof(struct file_handle) + NODE_HANDLE_MAX];
 };
 
-/* -- what the daemon shares -- */
+/* ---- what the daemon shares ---- */
 
 static bool may_open_handles(void)
 {
@@ -96,7 +96,7 @@ void backing_fini(struct backing *backing)
 	backing->void_fd = backing->proc_fd = -1;
 }
 
-/* -- a lease -- */
+/* ---- a lease ---- */
 
 int loan_create(struct backing *backing, struct sandbox_root *root, struct loan **ret_loan)
 {
@@ -207,7 +207,7 @@ static int dup_opened(struct loan *loan, const struct node *node)
 	return fd;
 }
 
-/* -- what a descriptor is -- */
+/* ---- what a descriptor is ---- */
 
 /* Opens the directory really, if its handles can be opened through that. */
 static int open_for_handles(int fd)
@@ -337,7 +337,7 @@ int backing_identify(struct loan *loan, struct branch *near, int fd, struct stat
 	return identify_file(branch, fd, ret_stat, ret_identity);
 }
 
-/* -- from a node to a descriptor -- */
+/* ---- from a node to a descriptor ---- */
 
 static bool opens_by_handle(const struct node *node)
 {

@@ -72,8 +72,7 @@ static bool is_blank(char c)
 
 /*
  * Decides what the input is, from the bytes that follow what was looked at before. An object begins
- * with '{' and then
- * '"' or '}'; everything else is text.
+ * with '{' and then '"' or '}'; everything else is text.
  */
 static void classify(struct conversation *conversation, const char *bytes, size_t size)
 {

@@ -139,10 +139,12 @@ bool conversation_request_is_json(const struct conversation *conversation);
  * makes the text.
  */
 bool conversation_answer(struct conversation *conversation, uint64_t turn, struct strbuf *reply);
-/* The same without a copy: the reply must stay as it is while the state is ANSWERED and this turn. */
+/* The same without a copy: the reply must stay as it is while the state is ANSWERED and this
+ * turn. */
 bool conversation_lend(
 	struct conversation *conversation, uint64_t turn, const struct strbuf *reply);
-/* Appends {"error":{"code":…,"reason":…,"message":…}} and a newline; reason only if there is one. */
+/* Appends {"error":{"code":…,"reason":…,"message":…}} and a newline; reason only if there is
+ * one. */
 void conversation_render_error(const struct error *error, struct strbuf *out);
 
 /* Input is pending or a reply has not been read to its end: st_size must not be what the last reply

@@ -103,7 +103,7 @@ void files_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		reply_attr(req, node, fd);
 }
 
-/* -- changing attributes -- */
+/* ---- changing attributes ---- */
 
 /* Only to whom it belongs already, as the client sees it; then nothing changes. */
 static int check_owner(
@@ -206,7 +206,7 @@ void files_setattr(
 		reply_attr(req, node, fd);
 }
 
-/* -- links -- */
+/* ---- links ---- */
 
 static int show_link(struct node *node, const char *text, char *ret_text)
 {

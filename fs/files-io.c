@@ -12,7 +12,7 @@
 /* What of a client's flags is passed on; O_DIRECT is served by its own kernel. */
 enum { KEPT_FLAGS = O_ACCMODE | O_APPEND | O_TRUNC | O_SYNC | O_DSYNC };
 
-/* -- opening and closing -- */
+/* ---- opening and closing ---- */
 
 struct opened *files_opened(const struct fuse_file_info *fi)
 {
@@ -160,7 +160,7 @@ void files_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	(void)fuse_reply_err(req, 0);
 }
 
-/* -- content -- */
+/* ---- content ---- */
 
 void files_read(
 	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)

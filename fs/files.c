@@ -18,7 +18,7 @@
 
 _Static_assert(FILES_INO_BIT == NODE_ID_BIT, "a node's number says whose it is");
 
-/* -- the whole -- */
+/* ---- the whole ---- */
 
 static void handle_node_gone(struct node *node)
 {
@@ -71,7 +71,7 @@ size_t files_node_count(struct files *files)
 	return node_table_count(files->nodes);
 }
 
-/* -- leases -- */
+/* ---- leases ---- */
 
 /* Takes those that have ended out of the list; the caller lets go of them without the lock. */
 static struct loan *take_ended_locked(struct files *files)
@@ -135,7 +135,7 @@ static int find_loan(struct files *files, struct sandbox_root *root, struct loan
 	return r;
 }
 
-/* -- nodes -- */
+/* ---- nodes ---- */
 
 struct files *files_of(fuse_req_t req)
 {

@@ -298,8 +298,8 @@ static bool ask(struct handle *handle)
 }
 
 /*
- * Go sets the flag on every file in order to poll, and polls for its Read, which goes on behind what
- * was written; its ReadAt (pread) takes EAGAIN for a failure.
+ * Go sets the flag on every file in order to poll, and polls for its Read, which goes on behind
+ * what was written; its ReadAt (pread) takes EAGAIN for a failure.
  */
 static bool may_poll(const struct handle *handle, const struct request *request)
 {

@@ -79,7 +79,7 @@ static bool has_one_place(uint32_t type)
 	return S_ISDIR(type) || S_ISLNK(type);
 }
 
-/* -- the three indexes of a shard -- */
+/* ---- the three indexes of a shard ---- */
 
 static void index_add_locked(struct node *node, enum node_index index, uint32_t hash)
 {
@@ -186,7 +186,7 @@ static struct node *find_place_locked(struct node_shard *shard, uint64_t serial,
 	return node;
 }
 
-/* -- life -- */
+/* ---- life ---- */
 
 int node_table_create(size_t max_nodes, node_gone_fn *gone, struct node_table **ret_table)
 {
@@ -345,7 +345,7 @@ bool node_is(const struct node *node, const struct node_identity *identity)
 	       memcmp(node->handle, identity->bytes, identity->size) == 0;
 }
 
-/* -- places -- */
+/* ---- places ---- */
 
 static void place_locked(
 	struct node *node, struct node *parent, char *owned_name, struct node **ret_dead)

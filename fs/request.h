@@ -56,7 +56,8 @@ struct request {
 	char bytes[]; /* name, or data to write; a NUL behind it */
 };
 
-/* A request with a copy of the bytes, or room for them (bytes NULL). NULL: the request was answered with ENOMEM. Worker. */
+/* A request with a copy of the bytes, or room for them (bytes NULL). NULL: the request was answered
+ * with ENOMEM. Worker. */
 struct request *request_create(fuse_req_t fuse, fuse_ino_t ino, const void *bytes, size_t size,
 	const struct fuse_file_info *file);
 /* Hands it to the loop. Worker. */

@@ -16,7 +16,8 @@
 #include "pool/pool.h"
 #include "providers/lease.h"
 
-/* What [mount] mode may leave of a mode: a directory, one that never changes, a file to read, a file to read and write. */
+/* What [mount] mode may leave of a mode: a directory, one that never changes, a file to read, a
+ * file to read and write. */
 enum {
 	DIRECTORY = S_IFDIR | 0777,
 	LISTING = S_IFDIR | 0555,
@@ -144,7 +145,8 @@ int tree_child(const struct control *control, const struct node *parent, const c
 	return -ENOENT;
 }
 
-/* A lease that is over has no files any more; what would act on it is there and says why it cannot. */
+/* A lease that is over has no files any more; what would act on it is there and says why it
+ * cannot. */
 static bool is_shown(const struct node *node)
 {
 	bool live = !node->lease || lease_state(node->lease) == LEASE_ACTIVE ||

@@ -18,7 +18,7 @@ struct bubble_exec {
 	UT_hash_handle hh;
 };
 
-/* --- Requests. --- */
+/* ---- Requests ---- */
 
 static uint32_t add_strings(struct strbuf *payload, const char *const *strings)
 {
@@ -150,7 +150,7 @@ void bubble_exec_signal(struct bubble_exec *exec, int signal)
 		send_plain(exec->bubble, &request);
 }
 
-/* --- Reports. --- */
+/* ---- Reports ---- */
 
 static void end_exec(struct bubble_exec *exec, const struct bubble_exec_end *end)
 {
@@ -248,7 +248,7 @@ int bubble_handle_report(struct bubble *bubble, const struct init_report *report
 	}
 }
 
-/* --- Pings and the end. --- */
+/* ---- Pings and the end ---- */
 
 static void handle_ping_timer(void *data)
 {

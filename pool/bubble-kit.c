@@ -32,7 +32,8 @@ static int write_image(int fd)
 	return 0;
 }
 
-/* Kernels before 6.3 do not know MFD_EXEC; on later ones the administrator may demand it (vm.memfd_noexec). */
+/* Kernels before 6.3 do not know MFD_EXEC; on later ones the administrator may demand it
+ * (vm.memfd_noexec). */
 static int create_executable(void)
 {
 	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;

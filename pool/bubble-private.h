@@ -40,10 +40,13 @@ struct bubble {
 	struct bubble_hooks hooks;
 	struct error why; /* what ended it, as far as known; code 0: nothing yet */
 
-	/* What we spawned: bwrap, or the helper that becomes it or, for a cgroup, starts it as our child. */
-	pid_t runner_pid; /* its process group, which bwrap's child shares until init; 0: all reaped */
-	int runner_fd;    /* pidfd of the one that lives */
-	int successor_fd; /* of the one that the helper has started, until the helper is gone; or -1 */
+	/* What we spawned: bwrap, or the helper that becomes it or, for a cgroup, starts it as our
+	 * child. */
+	/* its process group, which bwrap's child shares until init; 0: all reaped */
+	pid_t runner_pid;
+	int runner_fd; /* pidfd of the one that lives */
+	/* of the one that the helper has started, until the helper is gone; or -1 */
+	int successor_fd;
 	int runner_status; /* as waitid() tells: exit code, or 128 + signal */
 	int complaints_fd; /* memfd that is bwrap's standard error; -1 after READY */
 	int control_fd;

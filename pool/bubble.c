@@ -27,7 +27,7 @@
 #define SO_PASSPIDFD 76
 #endif
 
-/* --- Dying. --- */
+/* ---- Dying ---- */
 
 /* Until init makes a session of its own, after its first message, it is in bwrap's process group.
  */
@@ -137,7 +137,7 @@ static void end_when_dead(struct bubble *bubble)
 	bubble->hooks.died(bubble->hooks.data, &why);
 }
 
-/* --- What init says, and before it the exec helper. --- */
+/* ---- What init says, and before it the exec helper ---- */
 
 static void handle_pid_dead(void *data, unsigned events)
 {
@@ -313,7 +313,7 @@ static void handle_control(void *data, unsigned events)
 	end_when_dead(bubble);
 }
 
-/* --- bwrap's end. --- */
+/* ---- bwrap's end ---- */
 
 /* The helper has made its successor and is gone: from here on that one is watched. */
 static int follow_successor(struct bubble *bubble)
@@ -370,7 +370,7 @@ static void handle_start_timeout(void *data)
 	kill_because(bubble, &why);
 }
 
-/* --- For the caller. --- */
+/* ---- For the caller ---- */
 
 static int watch_all(struct bubble *bubble, struct error *err)
 {

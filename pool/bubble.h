@@ -69,8 +69,8 @@ pid_t bubble_pid(const struct bubble *bubble);
 /* A pidfd of pid 1, the bubble's own; -1 before READY. */
 int bubble_pidfd(const struct bubble *bubble);
 /*
- * O_PATH descriptor of a copy of its mounts, at `/`; the bubble's own; -1 before READY. Its files can be
- * walked to from there as long as it is open, also when the bubble is dead.
+ * O_PATH descriptor of a copy of its mounts, at `/`; the bubble's own; -1 before READY. Its files
+ * can be walked to from there as long as it is open, also when the bubble is dead.
  */
 int bubble_root_fd(const struct bubble *bubble);
 

@@ -9,8 +9,8 @@
  * that must be allowed to write cgroup.procs of the slot's and of the command's cgroup: both are
  * given to the slot's uid). Making and removing a cgroup costs a seventh of a short command, so an
  * emptied one is used again for the next command of the same slot; but not one that was killed:
- * Linux 6.18 kills at once whatever is cloned into it later. Where no cgroup v2 can be written there
- * is none of this, and cgroups_open() says why. Threads: loop, except what says otherwise.
+ * Linux 6.18 kills at once whatever is cloned into it later. Where no cgroup v2 can be written
+ * there is none of this, and cgroups_open() says why. Threads: loop, except what says otherwise.
  */
 #ifndef POOL_CGROUP_H
 #define POOL_CGROUP_H

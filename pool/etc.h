@@ -11,8 +11,8 @@ struct config;
 struct error;
 
 /*
- * Directories of hundreds of links, which are bound over the copy rather than copied: names below /etc, NULL-terminated.
- * The copy has an empty directory for each that the host has.
+ * Directories of hundreds of links, which are bound over the copy rather than copied: names below
+ * /etc, NULL-terminated. The copy has an empty directory for each that the host has.
  */
 extern const char *const etc_bound[];
 

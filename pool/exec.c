@@ -235,9 +235,10 @@ static void handle_cgroup_change(void *data)
 }
 
 /*
- * SIGKILL for everything. What cannot be killed is told by kill_was_incomplete(). Before it is known
- * to run its cgroup may still be empty; init kills by number then, as its messages are in order. It
- * may also have begun to run just now: what it has made meanwhile is killed when init tells of it.
+ * SIGKILL for everything. What cannot be killed is told by kill_was_incomplete(). Before it is
+ * known to run its cgroup may still be empty; init kills by number then, as its messages are in
+ * order. It may also have begun to run just now: what it has made meanwhile is killed when init
+ * tells of it.
  */
 static void kill_tree(struct exec *exec)
 {

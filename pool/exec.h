@@ -7,8 +7,8 @@
  * A command has ended when its leader was reaped and both output pipes are closed, or
  * EXEC_SETTLE_MS after the leader: a background child may hold them for ever. From then on what
  * still comes is read and dropped, so that the child neither blocks nor dies of SIGPIPE, until it
- * closes them (gone) or the slot ends (exec_abandon()). Out of time, or cancelled, the whole tree is
- * killed: by its cgroup, else by its process group, and then the result says kill_incomplete if
+ * closes them (gone) or the slot ends (exec_abandon()). Out of time, or cancelled, the whole tree
+ * is killed: by its cgroup, else by its process group, and then the result says kill_incomplete if
  * somebody still holds the pipes. Threads: loop.
  */
 #ifndef POOL_EXEC_H
@@ -37,13 +37,13 @@ struct exec_options {
 	const struct command *command; /* borrowed for the call */
 	const char *const *env;        /* whole; borrowed for the call */
 	const struct word_list *shell; /* borrowed for the call */
-	struct command_cgroup
-		*cgroup; /* empty, borrowed until gone() or exec_abandon(); NULL: none */
-	uid_t uid;       /* who owns the pipes, so that /dev/stdout can be opened inside */
+	/* empty, borrowed until gone() or exec_abandon(); NULL: none */
+	struct command_cgroup *cgroup;
+	uid_t uid; /* who owns the pipes, so that /dev/stdout can be opened inside */
 	gid_t gid;
 	uint64_t *output_budget; /* bytes that the running commands which share it may still keep */
-	uint64_t kill_grace_ms;  /* TERM so long before KILL when it runs out of time; 0: KILL at
-				   once */
+	/* TERM so long before KILL when it runs out of time; 0: KILL at once */
+	uint64_t kill_grace_ms;
 };
 
 struct exec_hooks {

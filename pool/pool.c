@@ -36,7 +36,7 @@ void pool_wake(struct pool *pool)
 	loop_timer_restart(pool->turn, 0);
 }
 
-/* --- Start. --- */
+/* ---- Start ---- */
 
 static void tell_started(struct pool *pool, int r, const struct error *err)
 {
@@ -98,7 +98,7 @@ void pool_start(struct pool *pool, pool_done_fn *started, void *data)
 	pool_wake(pool);
 }
 
-/* --- Stop. --- */
+/* ---- Stop ---- */
 
 static void tell_stopped(struct pool *pool)
 {
@@ -200,7 +200,7 @@ static void handle_turn(void *data)
 		check_stopped(pool);
 }
 
-/* --- Create and destroy. --- */
+/* ---- Create and destroy ---- */
 
 static void slot_free(struct slot *slot)
 {
@@ -393,7 +393,7 @@ int pool_create(struct loop *loop, const struct config *config, struct journal *
 	return 0;
 }
 
-/* --- Views. --- */
+/* ---- Views ---- */
 
 struct slot_view slot_view(const struct slot *slot)
 {

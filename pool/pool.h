@@ -83,9 +83,9 @@ void pool_drain(struct pool *pool, bool drain);
 /*
  * Runs a command in a lent slot. ended() runs once, later: r 0 with a result, which it may take
  * over by copying and zeroing (command_result_init), else it is freed after the call; -ENOTCONN
- * (slot_lost) when the slot is dead already; -EAGAIN when 256 run already; -ENOMEM, -EMFILE. Cancelling kills the command's tree;
- * the result then has reason cancelled. The command is copied. NULL: there is no memory even for
- * the request; ended() does not run.
+ * (slot_lost) when the slot is dead already; -EAGAIN when 256 run already; -ENOMEM, -EMFILE.
+ * Cancelling kills the command's tree; the result then has reason cancelled. The command is copied.
+ * NULL: there is no memory even for the request; ended() does not run.
  */
 struct operation *slot_run(
 	struct slot *slot, const struct command *command, command_ended_fn *ended, void *data);

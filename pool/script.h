@@ -15,8 +15,8 @@ struct word_list;
 enum { SCRIPT_INLINE_MAX = 100 * 1024 }; /* bytes; the kernel takes 128 KiB for one argument */
 
 struct launch_words {
-	const char *
-		*argv; /* NULL-terminated; the words are borrowed from the command and the shell */
+	/* NULL-terminated; the words are borrowed from the command and the shell */
+	const char **argv;
 	char *cwd;     /* absolute inside */
 	int script_fd; /* becomes descriptor 3; -1: none */
 };

@@ -254,7 +254,7 @@ static void spawn(struct slot *slot)
 	fail_start(slot, &err);
 }
 
-/* --- The place on disk, made and thrown away by a worker. --- */
+/* ---- The place on disk, made and thrown away by a worker ---- */
 
 static void prepare_work(void *data)
 {
@@ -375,7 +375,7 @@ static void submit(struct slot *slot, bool remove)
 	pool->preparing = prepare;
 }
 
-/* --- Turns. --- */
+/* ---- Turns ---- */
 
 static void begin_start(struct slot *slot)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * fake.h: a whole provider without processes, for tests: slots, a queue and commands that do as
- *they are told.
+ * they are told.
  *
  * A spec tells it through env_args.fake, an object of
  *
@@ -11,8 +11,8 @@
  *	reset_delay_ms    how long its slot is not reusable afterwards
  *
  * and a command through its own text: statements on lines of their own or between `;`, of the words
- *echo (with >&2), cat, exit, true, false, sleep, printenv, `kill -9 $$`, and lose, after which the
- *sandbox is dead. A list is one statement. So the same commands can be given to a real shell.
+ * echo (with >&2), cat, exit, true, false, sleep, printenv, `kill -9 $$`, and lose, after which the
+ * sandbox is dead. A list is one statement. So the same commands can be given to a real shell.
  */
 #ifndef PROVIDERS_FAKE_H
 #define PROVIDERS_FAKE_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * sandbox-provider.h: one way of running sandboxes. Implementers read this; callers read sandbox.h
- *and lease.h.
+ * and lease.h.
  *
  *	open -> start -> { create -> run ... -> destroy } ... -> stop -> close
  *
  * Every call is made and completed on the loop and returns at once; nothing here blocks. A done()
- *runs once, later, never inside the call that was given it. An operation may be cancelled
- *(base/operation.h): what was half made is destroyed.
+ * runs once, later, never inside the call that was given it. An operation may be cancelled
+ * (base/operation.h): what was half made is destroyed.
  */
 #ifndef PROVIDERS_SANDBOX_PROVIDER_H
 #define PROVIDERS_SANDBOX_PROVIDER_H

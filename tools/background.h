@@ -15,7 +15,8 @@ struct error;
  */
 int start_in_background(int argc, char **argv, struct error *err);
 
-/* The copy leaves the terminal: input from and output to nowhere, errors to log_fd (-1: nowhere). */
+/* The copy leaves the terminal: input from and output to nowhere, errors to log_fd (-1:
+ * nowhere). */
 void background_leave_terminal(int log_fd);
 /* The copy's word to its starter. */
 void background_say_ready(int ready_fd);

@@ -175,7 +175,8 @@ static bool read_error_reply(int fd, int code, struct error *err)
 	return said;
 }
 
-/* The sentence in the last_error beside the file: maybe another request's, so only the second choice. */
+/* The sentence in the last_error beside the file: maybe another request's, so only the second
+ * choice. */
 static bool read_last_error(
 	const struct client *client, const char *path, int code, struct error *err)
 {

@@ -88,7 +88,8 @@ bool put_bytes(int fd, const char *bytes, size_t size);
 void need_memory(const void *pointer);
 void need_strbuf(const struct strbuf *buf);
 
-/* What the daemon said, parsed (it may hold \u0000, which no request may). cJSON_Delete() it; NULL: no JSON. */
+/* What the daemon said, parsed (it may hold \u0000, which no request may). cJSON_Delete() it; NULL:
+ * no JSON. */
 cJSON *json_parse_reply(const struct strbuf *reply);
 
 /* A field of an object: "" or 0 when it is not there or of another type. */

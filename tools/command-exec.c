@@ -170,7 +170,8 @@ static int show_result(const struct strbuf *reply, bool json, struct error *err)
 	return code;
 }
 
-/* What stands behind the trajectory; a second -- does where the trajectory itself needed the first one (exec -- -id -- cmd). */
+/* What stands behind the trajectory; a second -- does where the trajectory itself needed the first
+ * one (exec -- -id -- cmd). */
 static char **command_of(char **words)
 {
 	return strcmp(words[1], "--") == 0 && words[2] ? words + 2 : words + 1;

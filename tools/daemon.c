@@ -55,7 +55,7 @@ static void say_event(struct daemon *daemon, const char *from, const char *to)
 		&(struct event){.kind = "daemon", .id = "dressagefs", .from = from, .to = to});
 }
 
-/* --- Stop --- */
+/* ---- Stop ---- */
 
 static void finish_when_quiet(struct daemon *daemon)
 {
@@ -101,7 +101,7 @@ static void fail_start(struct daemon *daemon, const struct error *why)
 	begin_stop(daemon);
 }
 
-/* --- Signals --- */
+/* ---- Signals ---- */
 
 static void handle_signal(void *data, unsigned events)
 {
@@ -141,7 +141,7 @@ static int open_signals(struct daemon *daemon, struct error *err)
 		daemon, &daemon->signal_watch, err);
 }
 
-/* --- Start --- */
+/* ---- Start ---- */
 
 /* Only an error can be seen at this end of the pipe: the starter has gone, and nobody would know of
  * this daemon. */
@@ -157,7 +157,8 @@ static void handle_starter_gone(void *data, unsigned events)
 	fail_start(daemon, &why);
 }
 
-/* In the background the log goes beside the journal, unless the configuration names another file. */
+/* In the background the log goes beside the journal, unless the configuration names another
+ * file. */
 static void leave_terminal(const struct config *config)
 {
 	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;

@@ -17,7 +17,8 @@
 #include "tools/daemon.h"
 #include "tools/options.h"
 
-/* A started program may lack these three; whatever we opened next would take their numbers, and our log would be written there. */
+/* A started program may lack these three; whatever we opened next would take their numbers, and our
+ * log would be written there. */
 static void provide_standard_descriptors(void)
 {
 	int fd;

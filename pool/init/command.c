@@ -13,9 +13,8 @@
 #include "pool/init/raw.h"
 
 enum { STACK_SIZE = 16 * 1024 };
-enum {
-	FIRST_FREE_FD = 4
-}; /* the command's own 0 to 3 must not be overwritten before they are copied */
+/* The command's own 0 to 3 must not be overwritten before they are copied. */
+enum { FIRST_FREE_FD = 4 };
 
 /* Shared with the child, which runs while we go on: written by nobody once it lives, except `path`,
  * which is the child's. */
@@ -47,7 +46,7 @@ const char *command_step(int step)
 	return names[step];
 }
 
-/* --- In the child: our memory, so no libc call that writes any of it, errno included. --- */
+/* ---- In the child: our memory, so no libc call that writes any of it, errno included ---- */
 
 static void child_fail(const struct launch *launch, enum step step, long error)
 {
@@ -151,7 +150,7 @@ static void child_main(void *arg)
 	child_fail(launch, STEP_EXEC, child_exec(launch));
 }
 
-/* --- In init. --- */
+/* ---- In init ---- */
 
 static void close_fd(int fd)
 {

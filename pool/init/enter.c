@@ -32,9 +32,10 @@ static int move_to_cgroup(void)
 }
 
 /*
- * Being born there costs nothing. So another child of the daemon's is made in the cgroup, to go on in our place: returns 1
- * in the one that is to end, 0 in the one that goes on. It names itself before it can be anything else, and we end after
- * its exec (CLONE_VFORK): so the daemon hears of it before it hears of our end, or of init.
+ * Being born there costs nothing. So another child of the daemon's is made in the cgroup, to go on
+ * in our place: returns 1 in the one that is to end, 0 in the one that goes on. It names itself
+ * before it can be anything else, and we end after its exec (CLONE_VFORK): so the daemon hears of
+ * it before it hears of our end, or of init.
  */
 static int enter_cgroup(void)
 {

@@ -33,9 +33,8 @@ enum {
 };
 
 enum {
-	INIT_INLINE_MAX =
-		100 *
-		1024, /* bytes of cwd, argv and environment in the message; more go in a memfd */
+	/* bytes of cwd, argv and environment in the message; more go in a memfd */
+	INIT_INLINE_MAX = 100 * 1024,
 	INIT_PAYLOAD_MAX = 8 * 1024 * 1024,
 	INIT_FILTER_MAX = 4096, /* instructions: the kernel's BPF_MAXINSNS */
 	INIT_FDS_MAX = 6,
@@ -95,7 +94,9 @@ struct init_report {
 	uint32_t version;
 	uint32_t kind;
 	uint32_t id;
-	int32_t pid; /* SUCCESSOR: of bwrap, on the host. STARTED, DONE: of the leader, inside; also its process group and session */
+	/* SUCCESSOR: of bwrap, on the host. STARTED, DONE: of the leader, inside; also its process
+	 * group and session. */
+	int32_t pid;
 	int32_t error;     /* FAILED, START_FAILED: errno */
 	int32_t status;    /* DONE: as wait4() gives it */
 	uint32_t commands; /* PONG: leaders that live */

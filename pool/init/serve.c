@@ -19,7 +19,8 @@
  */
 enum { LOOK_AFTER_MS = 20 };
 
-/* Dead children taken in at a time: commands that fork for ever must not keep the daemon waiting. */
+/* Dead children taken in at a time: commands that fork for ever must not keep the daemon
+ * waiting. */
 enum { REAP_AT_ONCE = 64 };
 
 struct server {
@@ -67,7 +68,7 @@ static bool watch(struct server *server, int fd)
 	return epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* --- Commands. --- */
+/* ---- Commands ---- */
 
 static void handle_start_failed(
 	struct server *server, struct command *command, const struct command_failure *failure)
@@ -174,7 +175,7 @@ static void handle_sigchld(struct server *server)
 	server->reaping = true;
 }
 
-/* --- Requests. --- */
+/* ---- Requests ---- */
 
 static void handle_exec(struct server *server, size_t payload_size, int *fds, size_t fd_count)
 {

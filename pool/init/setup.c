@@ -82,8 +82,9 @@ static int begin_session(struct setup *setup)
 }
 
 /*
- * Blocked is only this one: with all blocked, a command queued 96,365 real-time signals on pid 1. The two that glibc keeps
- * for itself were left ignored by posix_spawn(), and commands would inherit that.
+ * Blocked is only this one: with all blocked, a command queued 96,365 real-time signals on pid 1.
+ * The two that glibc keeps for itself were left ignored by posix_spawn(), and commands would
+ * inherit that.
  */
 static int set_signals(struct setup *setup)
 {
@@ -103,8 +104,8 @@ static int remount(const char *target, const char *type, unsigned long flags, co
 }
 
 /*
- * Hides what commands of the same uid could write: /proc/1/oom_score_adj, coredump_filter, sched ... Not hidepid=2, which
- * shows everything to members of the host's group 0.
+ * Hides what commands of the same uid could write: /proc/1/oom_score_adj, coredump_filter, sched...
+ * Not hidepid=2, which shows everything to members of the host's group 0.
  */
 static int hide_init(struct setup *setup)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Times one command three ways, in turns: through the mount, by a bare posix_spawn, by a bubblewrap of its own.
+ * Times one command three ways, in turns: through the mount, by a bare posix_spawn, by a bubblewrap
+ * of its own.
  *
  *	command RUN_COMMAND ROUNDS IDLE_MS bwrap WORDS ... sh -c true
  *
- * IDLE_MS of sleep stand before each. Prints "mount P50 P99", "spawn P50 P99", "bwrap P50 P99", in microseconds.
+ * IDLE_MS of sleep stand before each. Prints "mount P50 P99", "spawn P50 P99", "bwrap P50 P99", in
+ * microseconds.
  */
 #include <err.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* config/settings.h: whatever stands in a file loads, or is refused with a sentence; what loads can be shown. */
+/* config/settings.h: whatever stands in a file loads, or is refused with a sentence; what loads can
+ * be shown. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

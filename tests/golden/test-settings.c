@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * test-settings.c: the texts that are made from the settings table. tests/golden/rewrite rewrites them.
+ * test-settings.c: the texts that are made from the settings table. tests/golden/rewrite rewrites
+ * them.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The host's memory, through file systems that live in it, and other things that are counted for the whole host. */
+/* The host's memory, through file systems that live in it, and other things that are counted for
+ * the whole host. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

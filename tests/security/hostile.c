@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * hostile --list: the attempts' names. hostile NAME MARKER PID COMM FILE PORT ABSTRACT SHMKEY: carries one out.
- * Exit 0: refused; 1: got through, and standard output says what; 2: no such attempt.
+ * hostile --list: the attempts' names. hostile NAME MARKER PID COMM FILE PORT ABSTRACT SHMKEY:
+ * carries one out. Exit 0: refused; 1: got through, and standard output says what; 2: no such
+ * attempt.
  */
 #include "tests/security/hostile.h"
 

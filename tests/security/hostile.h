@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * hostile.h: what a hostile command tries inside a slot. An attempt returns NULL when everything was refused, else what
- * got through. It must leave the slot usable. What it has to know of the host comes in struct decoys.
+ * hostile.h: what a hostile command tries inside a slot. An attempt returns NULL when everything
+ * was refused, else what got through. It must leave the slot usable. What it has to know of the
+ * host comes in struct decoys.
  */
 #ifndef TESTS_SECURITY_HOSTILE_H
 #define TESTS_SECURITY_HOSTILE_H
@@ -33,7 +34,8 @@ extern const struct attempt process_attempts[], file_attempts[], network_attempt
 
 /* True when the file can be opened so. */
 bool can_open(const char *path, int flags);
-/* True when the file can be written with what it holds already: harmless where it is let through. */
+/* True when the file can be written with what it holds already: harmless where it is let
+ * through. */
 bool can_rewrite(const char *path);
 /* True when the text stands in the file. */
 bool file_has(const char *path, const char *text);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A hostile program in one slot tries everything that hostile.c lists, one TAP line each; another slot beside it, and
- * the host, hold what it must not get. After each attempt init must still answer and run a command.
+ * A hostile program in one slot tries everything that hostile.c lists, one TAP line each; another
+ * slot beside it, and the host, hold what it must not get. After each attempt init must still
+ * answer and run a command.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -163,7 +164,8 @@ static void an_attempt_that_gets_through_is_noticed(void **state)
 	fixture_result_fini(&result);
 }
 
-/* The decoys would be found by somebody who may: else every attempt on them would fail for the wrong reason. */
+/* The decoys would be found by somebody who may: else every attempt on them would fail for the
+ * wrong reason. */
 static void the_decoys_are_where_the_attempts_look(void **state)
 {
 	struct sockaddr_in address = {

@@ -37,7 +37,8 @@ static const char *find_obstacle(void)
 	return NULL;
 }
 
-/* A user in the host's groups 0 (of root) and 42 (of shadow) is what an unprivileged daemon cannot help being. */
+/* A user in the host's groups 0 (of root) and 42 (of shadow) is what an unprivileged daemon cannot
+ * help being. */
 static void drop_root(bool keep_groups)
 {
 	const gid_t groups[] = {0, 42};

@@ -28,8 +28,8 @@ struct fixture {
 };
 
 /*
- * Reads the test program's arguments: `--user` makes an ordinary user of root, as whom the daemon then runs,
- * `--user-in-groups` one with groups that he should not have. False after
+ * Reads the test program's arguments: `--user` makes an ordinary user of root, as whom the daemon
+ * then runs, `--user-in-groups` one with groups that he should not have. False after
  * a `1..0 # SKIP` line, where bubbles cannot be tried.
  */
 bool fixture_begin_tests(int argc, char **argv);

@@ -68,7 +68,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* -- leases -- */
+/* ---- leases ---- */
 
 static pid_t start_sleeper(void)
 {
@@ -137,7 +137,7 @@ static void lease_end(struct lease *lease)
 	pthread_mutex_unlock(&program.lock);
 }
 
-/* -- the root of the mount: two names and nothing else -- */
+/* ---- the root of the mount: two names and nothing else ---- */
 
 static void root_lookup(fuse_req_t req, const char *name)
 {
@@ -203,7 +203,7 @@ static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 		fuse_reply_err(req, 0);
 }
 
-/* -- the program -- */
+/* ---- the program ---- */
 
 static unsigned count_fds(void)
 {

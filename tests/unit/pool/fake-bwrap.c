@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Stands where bwrap is expected and does what no honest bwrap or init does. The word behind "--fake" among its
- * arguments, which comes through slot.bwrap_args, says what.
+ * Stands where bwrap is expected and does what no honest bwrap or init does. The word behind
+ * "--fake" among its arguments, which comes through slot.bwrap_args, says what.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -74,7 +74,8 @@ static void hang(void)
 	wait_for_ever();
 }
 
-/* The child keeps the socket, as bwrap's would while it sets up; killing the parent alone leaves it. */
+/* The child keeps the socket, as bwrap's would while it sets up; killing the parent alone leaves
+ * it. */
 static void hang_with_a_child(void)
 {
 	if (fork() == 0) {

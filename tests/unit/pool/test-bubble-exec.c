@@ -357,7 +357,8 @@ static void a_child_stopped_before_its_exec_does_not_hold_init(void **state)
 		while (!victim.ended && !late)
 			fixture_turn(fixture);
 		loop_timer_stop(timer);
-		if (!victim.ended) { /* stopped somewhere: kill it, which init must be there to do */
+		/* stopped somewhere: kill it, which init must be there to do */
+		if (!victim.ended) {
 			stopped++;
 			bubble_exec_signal(victim.exec, SIGKILL);
 			fixture_wait(fixture, &victim.ended);

@@ -25,7 +25,7 @@
 #include "pool/cgroup.h"
 #include "tests/support/bubble-fixture.h"
 
-/* --- Real ones. --- */
+/* ---- Real ones ---- */
 
 static void a_ready_bubble_has_a_pid_a_pidfd_and_a_root(void **state)
 {
@@ -116,7 +116,8 @@ static void a_dead_bubble_takes_no_commands(void **state)
 	assert_int_equal(err.reason, REASON_SLOT_LOST);
 }
 
-/* Nobody lives in the process group. Orphans come to this process, which is made their reaper: see main(). */
+/* Nobody lives in the process group. Orphans come to this process, which is made their reaper: see
+ * main(). */
 static void assert_group_vanishes(pid_t group)
 {
 	pid_t pid = 0;
@@ -283,7 +284,7 @@ static void a_slot_starts_in_its_cgroup_and_a_command_in_its_own(void **state)
 	cgroups_close(cgroups);
 }
 
-/* --- Starts that fail. --- */
+/* ---- Starts that fail ---- */
 
 static void fail_to_start(struct fixture *fixture, const struct bubble_options *options)
 {
@@ -367,7 +368,7 @@ static void a_missing_bwrap_is_said_with_the_way_out(void **state)
 	fixture_fini(&fixture);
 }
 
-/* --- With the fake. --- */
+/* ---- With the fake ---- */
 
 static const char *fake_bwrap; /* set once by main() */
 

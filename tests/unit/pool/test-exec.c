@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Commands in real slots. `--user` runs everything as an ordinary user's daemon, which has no cgroups. */
+/* Commands in real slots. `--user` runs everything as an ordinary user's daemon, which has no
+ * cgroups. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -379,8 +379,8 @@ static void a_second_pool_on_the_same_slot_directory_is_refused(void **state)
 }
 
 /*
- * The program as a daemon of its own, `--daemon DIR`: lends a slot, runs a command, writes init's pid to standard output
- * and waits for its end.
+ * The program as a daemon of its own, `--daemon DIR`: lends a slot, runs a command, writes init's
+ * pid to standard output and waits for its end.
  */
 static void be_a_daemon(const char *dir)
 {
