@@ -68,6 +68,22 @@ def every_C_file_is_formatted():
         yield f'{path}: ninja -C build format'
 
 
+def comments_are_as_wide_as_the_code_and_no_word_is_glued_to_their_star():
+    for path in tracked('.c', '.h'):
+        text = text_of(path)
+        inside = set()
+        for comment in re.finditer(r'/\*.*?\*/', text, re.S):
+            first = text.count('\n', 0, comment.start()) + 1
+            lines = comment[0].split('\n')
+            inside.update(range(first, first + len(lines)))
+            for number, line in enumerate(lines[1:], first + 1):
+                if re.match(r'\s*\*\w', line):
+                    yield f'{path}:{number}: {line.strip()[:40]}'
+        for number, line in enumerate(text.split('\n'), 1):
+            if number in inside and len(line.expandtabs(8)) > COLUMNS and '*/ "' not in line and line.count('"') < 2:
+                yield f'{path}:{number}: {len(line.expandtabs(8))} columns'
+
+
 def every_file_begins_with_its_licence():
     for path in tracked('.c', '.h', '.py', '.sh', '.go', '.js'):
         head = text_of(path).splitlines()[:2]
@@ -149,7 +165,8 @@ def the_docs_list_every_reason_and_say_which_are_not_given_yet():
         yield 'base/reason.h has no table any more'
 
 
-RULES = [includes_point_one_way, every_header_compiles_alone, every_C_file_is_formatted, every_file_begins_with_its_licence,
+RULES = [includes_point_one_way, every_header_compiles_alone, every_C_file_is_formatted,
+         comments_are_as_wide_as_the_code_and_no_word_is_glued_to_their_star, every_file_begins_with_its_licence,
          no_banned_call_is_made, no_daemon_code_forks, no_function_is_longer_than_a_screen,
          no_file_is_longer_than_it_can_be_held_in_mind, scripts_are_sound, the_docs_name_only_tests_that_exist,
          the_docs_list_every_reason_and_say_which_are_not_given_yet]
