@@ -190,7 +190,8 @@ struct ttl_values {
 };
 
 static const struct json_field ttl_fields[] = {
-	{"ttl", JSON_POSITIVE, offsetof(struct ttl_values, seconds), .required = true, .max = 1e9},
+	{"ttl", JSON_POSITIVE, offsetof(struct ttl_values, seconds), .required = true,
+		.max = REQUEST_SECONDS_MAX},
 };
 
 static int ttl_from_json(const char *text, size_t size, double *ret_seconds, struct error *err)
@@ -215,7 +216,7 @@ static int ttl_from_text(const char *text, double *ret_seconds, struct error *er
 
 	behind += strspn(behind, " \t\r");
 	if (*behind || text[first + strspn(text + first, "0123456789.")] == 'x' || !(seconds > 0) ||
-		seconds > 1e9)
+		seconds > REQUEST_SECONDS_MAX)
 		return error_set(err, EINVAL,
 			"'%s' is no number of seconds above 0 and up to 1000000000", text);
 	*ret_seconds = seconds;

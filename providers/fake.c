@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <utlist.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/loop.h"
 #include "base/operation.h"
@@ -95,14 +95,6 @@ struct fake_exec {
 	struct fake_exec *prev, *next;
 };
 
-static double now_unix(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /* commands */
 
 static void exec_destroy(struct fake_exec *exec)
@@ -119,7 +111,7 @@ static void exec_end(struct fake_exec *exec)
 {
 	struct command_result *result = &exec->result;
 
-	result->duration_sec = now_unix() - result->started_at;
+	result->duration_sec = unix_now() - result->started_at;
 	result->has_returncode = !exec->lost;
 	result->infra_failure = exec->lost;
 	if (exec->lost) {
@@ -223,14 +215,20 @@ static struct operation *fake_run(
 	struct fake_box *box = (struct fake_box *)base;
 	struct fake_exec *exec = calloc(1, sizeof(*exec));
 
+	if (!exec)
+		return NULL;
+	if (command_copy(&exec->command, command, NULL) < 0 ||
+		loop_timer_start(box->fake->env.loop, 0, exec_step, exec, &exec->timer, NULL) < 0) {
+		exec_destroy(exec);
+		return NULL;
+	}
 	exec->op.cancel = exec_cancel;
 	exec->fake = box->fake;
 	exec->box = box;
-	(void)command_copy(&exec->command, command, NULL);
 	exec->position = command->argv ? "" : exec->command.script;
 	command_result_init(&exec->result);
 	exec->result.started = true;
-	exec->result.started_at = now_unix();
+	exec->result.started_at = unix_now();
 	exec->result.exec_id = ++box->exec_count;
 	exec->deadline_ms = command->timeout_ms ? loop_now_ms() + command->timeout_ms : 0;
 	exec->lost = box->dead;
@@ -238,7 +236,6 @@ static struct operation *fake_run(
 	exec->done = done;
 	exec->data = data;
 	DL_APPEND(box->execs, exec);
-	(void)loop_timer_start(box->fake->env.loop, 0, exec_step, exec, &exec->timer, NULL);
 	return &exec->op;
 }
 
@@ -318,15 +315,19 @@ static void create_deliver(struct fake_create *create)
 	struct fake *fake = create->fake;
 	struct fake_box *box = calloc(1, sizeof(*box));
 
+	if (!box || (create->script.lost &&
+			    loop_timer_start(fake->env.loop, create->script.lost_after_ms,
+				    handle_lose, box, &box->lose, NULL) < 0)) {
+		free(box);
+		create_fail(create, ENOMEM, REASON_NONE, "no memory for a fake sandbox");
+		return;
+	}
 	box->base.ops = &fake_ops;
 	box->base.slot = (unsigned)(create->slot - fake->slots);
 	box->base.generation = create->slot->generation;
 	box->fake = fake;
 	box->slot = create->slot;
 	DL_APPEND(fake->boxes, box);
-	if (create->script.lost)
-		(void)loop_timer_start(fake->env.loop, create->script.lost_after_ms, handle_lose,
-			box, &box->lose, NULL);
 	create_end(create, 0, &box->base, NULL);
 }
 
@@ -432,35 +433,26 @@ static struct operation *fake_create(void *self, const struct sandbox_spec *spec
 	struct fake *fake = self;
 	struct fake_create *create = calloc(1, sizeof(*create));
 
+	if (!create)
+		return NULL;
+	create->holder = strdup(spec->trajectory_id);
+	if (!create->holder || loop_timer_start(fake->env.loop, 0, create_step, create,
+				       &create->timer, NULL) < 0) {
+		free(create->holder);
+		free(create);
+		return NULL;
+	}
 	create->op.cancel = create_cancel;
 	create->fake = fake;
-	create->holder = strdup(spec->trajectory_id);
 	create->wait_ms = wait_ms;
 	create->script = read_script(spec);
 	create->done = done;
 	create->data = data;
 	DL_APPEND(fake->creates, create);
-	(void)loop_timer_start(fake->env.loop, 0, create_step, create, &create->timer, NULL);
 	return &create->op;
 }
 
 /* the provider */
-
-static int fake_open(const struct sandbox_provider_env *env, void **ret_self, struct error *err)
-{
-	struct fake *fake = calloc(1, sizeof(*fake));
-
-	fake->env = *env;
-	fake->slot_count = env->config->pool.slots;
-	fake->slots = calloc(fake->slot_count, sizeof(fake->slots[0]));
-	for (unsigned i = 0; i < fake->slot_count; i++) {
-		fake->slots[i] = (struct fake_slot){.fake = fake, .generation = 1};
-		(void)loop_timer_start(env->loop, SANDBOX_WAIT, handle_reset, &fake->slots[i],
-			&fake->slots[i].reset, NULL);
-	}
-	*ret_self = fake;
-	return 0;
-}
 
 static void fake_close(void *self)
 {
@@ -493,19 +485,63 @@ static void handle_notice(void *data)
 	notice->done(notice->data, 0, NULL);
 }
 
-static void notice_later(
-	struct fake *fake, struct fake_notice *notice, provider_done_fn *done, void *data)
+/* Everything that needs memory is made here, so that starting and stopping cannot fail. */
+static int make_parts(struct fake *fake, struct error *err)
+{
+	struct loop *loop = fake->env.loop;
+	int r = loop_timer_start(
+		loop, SANDBOX_WAIT, handle_notice, &fake->started, &fake->started.timer, err);
+
+	if (r == 0)
+		r = loop_timer_start(loop, SANDBOX_WAIT, handle_notice, &fake->stopped,
+			&fake->stopped.timer, err);
+	if (r < 0)
+		return r;
+	fake->slots = calloc(fake->env.config->pool.slots, sizeof(fake->slots[0]));
+	if (!fake->slots)
+		return error_set(err, ENOMEM, "no memory for the fake slots");
+	while (fake->slot_count < fake->env.config->pool.slots) {
+		struct fake_slot *slot = &fake->slots[fake->slot_count];
+
+		*slot = (struct fake_slot){.fake = fake, .generation = 1};
+		r = loop_timer_start(loop, SANDBOX_WAIT, handle_reset, slot, &slot->reset, err);
+		if (r < 0)
+			return r;
+		fake->slot_count++;
+	}
+	return 0;
+}
+
+static int fake_open(const struct sandbox_provider_env *env, void **ret_self, struct error *err)
+{
+	struct fake *fake = calloc(1, sizeof(*fake));
+	int r;
+
+	if (!fake)
+		return error_set(err, ENOMEM, "no memory for the fake provider");
+	fake->env = *env;
+	r = make_parts(fake, err);
+	if (r < 0) {
+		fake_close(fake);
+		return r;
+	}
+	*ret_self = fake;
+	return 0;
+}
+
+/* Tells at the loop's next turn. */
+static void notice_later(struct fake_notice *notice, provider_done_fn *done, void *data)
 {
 	notice->done = done;
 	notice->data = data;
-	(void)loop_timer_start(fake->env.loop, 0, handle_notice, notice, &notice->timer, NULL);
+	loop_timer_restart(notice->timer, 0);
 }
 
 static void fake_start(void *self, provider_done_fn *started, void *data)
 {
 	struct fake *fake = self;
 
-	notice_later(fake, &fake->started, started, data);
+	notice_later(&fake->started, started, data);
 }
 
 static void fake_stop(void *self, provider_done_fn *stopped, void *data)
@@ -519,7 +555,7 @@ static void fake_stop(void *self, provider_done_fn *stopped, void *data)
 	for (unsigned i = 0; i < fake->slot_count; i++)
 		if (fake->slots[i].state == FAKE_RESETTING)
 			loop_timer_restart(fake->slots[i].reset, 0);
-	notice_later(fake, &fake->stopped, stopped, data);
+	notice_later(&fake->stopped, stopped, data);
 }
 
 static int fake_check(void *self, const struct sandbox_spec *spec, struct error *err)

@@ -7,15 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "config/settings.h"
 #include "pool/events.h"
 #include "providers/lease-table.h"
-
-static const double SECONDS_MAX = 1e9;
+#include "providers/request.h"
 
 static const char *const state_names[] = {
 	[LEASE_STARTING] = "STARTING",
@@ -29,14 +28,6 @@ static const char *const state_names[] = {
 const char *lease_state_name(enum lease_state state)
 {
 	return state_names[state];
-}
-
-static double now_unix(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 struct lease *lease_ref(struct lease *lease)
@@ -99,7 +90,7 @@ void lease_set_state(struct lease *lease, enum lease_state to, enum reason reaso
 	lease->table->counts[to]++;
 	lease->state = to;
 	lease->reason = reason;
-	lease->changed_at = now_unix();
+	lease->changed_at = unix_now();
 	if (to == LEASE_RELEASED)
 		journal_drop_lease(lease->table->journal, lease->id, NULL, NULL);
 	else
@@ -257,7 +248,7 @@ static int set_deadline(struct lease *lease, uint64_t left_ms, struct error *err
 			return r;
 	}
 	lease->deadline_ms = loop_now_ms() + left_ms;
-	lease->deadline = now_unix() + (double)left_ms / 1000;
+	lease->deadline = unix_now() + (double)left_ms / 1000;
 	return 0;
 }
 
@@ -278,7 +269,7 @@ int lease_renew(struct lease *lease, double seconds, struct error *err)
 
 	if (r < 0)
 		return r;
-	if (!(seconds > 0 && seconds <= SECONDS_MAX))
+	if (!(seconds > 0 && seconds <= REQUEST_SECONDS_MAX))
 		return error_set(err, EINVAL,
 			"the time left must be above 0 and at most 1e9 seconds, not %g", seconds);
 	r = set_deadline(lease, (uint64_t)ceil(seconds * 1000), err);
@@ -415,7 +406,7 @@ int lease_make(struct lease_table *table, struct sandbox_spec *spec, struct sand
 	lease->slot = box->slot;
 	lease->generation = box->generation;
 	lease->state = LEASE_ACTIVE;
-	lease->created_at = lease->changed_at = now_unix();
+	lease->created_at = lease->changed_at = unix_now();
 	make_id(lease);
 	r = prepare(lease, err);
 	if (r < 0) {

@@ -10,6 +10,8 @@
 
 struct error;
 
+#define REQUEST_SECONDS_MAX 1e9 /* of every time that a request names: 31 years */
+
 /* -EINVAL with line and column when the text holds a NUL or is not UTF-8, or when it is nothing but
  * blanks (what names it then). */
 int request_check_text(const char *text, size_t size, const char *what, struct error *err);

@@ -12,7 +12,6 @@
 #include "providers/request.h"
 #include "providers/sandbox.h"
 
-static const double SECONDS_MAX = 1e9;
 static const double OUTPUT_MAX = 64 << 20; /* of one stream in a reply, which is held in memory */
 
 struct command_values {
@@ -26,11 +25,11 @@ static const struct json_field command_fields[] = {
 	{"command", JSON_ANY, AT(command), .required = true},
 	{"cwd", JSON_STRING, AT(cwd)},
 	{"env", JSON_STRING_MAP, AT(env)},
-	{"timeout", JSON_POSITIVE, AT(timeout), .max = SECONDS_MAX},
+	{"timeout", JSON_POSITIVE, AT(timeout), .max = REQUEST_SECONDS_MAX},
 	{"stdin", JSON_STRING, AT(stdin_text)},
 	{"stdin_base64", JSON_STRING, AT(stdin_base64)},
 	{"max_output_bytes", JSON_INTEGER, AT(max_output_bytes), .min = 0, .max = OUTPUT_MAX},
-	{"idle_timeout", JSON_POSITIVE, AT(idle_timeout), .max = SECONDS_MAX},
+	{"idle_timeout", JSON_POSITIVE, AT(idle_timeout), .max = REQUEST_SECONDS_MAX},
 };
 #undef AT
 

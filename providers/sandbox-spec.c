@@ -11,7 +11,6 @@
 #include "providers/sandbox.h"
 
 enum { SERVICES_MAX = 64 };
-static const double SECONDS_MAX = 1e9;
 
 static int no_memory(struct error *err)
 {
@@ -107,10 +106,10 @@ static const struct json_field spec_fields[] = {
 	{"env_type", JSON_STRING, AT(env_type)},
 	{"env_args", JSON_OBJECT, AT(env_args)},
 	{"services", JSON_ARRAY, AT(services)},
-	{"timeout_sec", JSON_POSITIVE, AT(timeout_sec), .max = SECONDS_MAX},
+	{"timeout_sec", JSON_POSITIVE, AT(timeout_sec), .max = REQUEST_SECONDS_MAX},
 	{"metadata", JSON_STRING_MAP, AT(metadata)},
 	{"env", JSON_STRING_MAP, AT(env)},
-	{"wait", JSON_NUMBER, AT(wait), .min = 0, .max = SECONDS_MAX},
+	{"wait", JSON_NUMBER, AT(wait), .min = 0, .max = REQUEST_SECONDS_MAX},
 };
 #undef AT
 
