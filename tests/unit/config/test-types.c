@@ -65,7 +65,7 @@ static void a_bad_size_is_refused_with_the_range(void **state)
 	assert_option_refused(
 		"exec.max_output=big", "is not a size (1048576, 512K, 1.5G); allowed: 1K to 64M");
 	assert_option_refused("exec.max_output=1T", "unknown unit (known: K, M, G");
-	assert_option_refused("exec.max_output=1", "is out of range; allowed: 1K to 1G");
+	assert_option_refused("exec.max_output=1", "is out of range; allowed: 1K to 64M");
 	assert_option_refused("exec.max_output=2G", "is out of range");
 	assert_option_refused("exec.max_output=99999999999G", "is too large");
 	assert_option_refused("exec.max_output=", "is empty");
