@@ -220,8 +220,9 @@ static void answer_ping(struct bubble *bubble, int r)
 
 static int handle_pong(struct bubble *bubble, const struct init_report *report)
 {
-	if (report->id > bubble->ping_id)
-		return -EPROTO;
+	if (report->id > bubble->ping_id || report->id <= bubble->pong_id)
+		return -EPROTO; /* each ping is answered once, in order */
+	bubble->pong_id = report->id;
 	if (report->id == bubble->ping_id) /* an older one is late: it has been answered */
 		answer_ping(bubble, 0);
 	return 0;

@@ -64,8 +64,8 @@ struct bubble {
 
 	void (*pong)(void *data, int r);
 	void *pong_data;
-	uint32_t ping_id;
-	int ping_result; /* what the timer will say */
+	uint32_t ping_id, pong_id; /* of the last that was sent, and of the last answer */
+	int ping_result;           /* what the timer will say */
 	struct loop_timer *ping_timer;
 };
 

@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@
 #ifndef SO_PASSPIDFD
 #define SO_PASSPIDFD 76
 #endif
+
+enum { HEARD_PER_TURN = 64 }; /* messages: an init that was taken over may never stop */
 
 /* ---- Dying ---- */
 
@@ -115,7 +118,7 @@ static void close_fds(struct bubble *bubble)
 	}
 }
 
-static void hear(struct bubble *bubble);
+static void hear(struct bubble *bubble, unsigned most);
 static void handle_runner_dead(void *data, unsigned events);
 
 /* The last thing a handler calls: died() may destroy the bubble. */
@@ -127,7 +130,8 @@ static void end_when_dead(struct bubble *bubble)
 		return;
 	if (bubble->pidfd >= 0 ? !bubble->init_dead : !bubble->control_closed)
 		return;
-	hear(bubble); /* its last words may come behind its death */
+	hear(bubble,
+		UINT_MAX); /* its last words may come behind its death, and no more than there are */
 	bubble->ended = true;
 	explain(bubble);
 	stop_watching(bubble);
@@ -279,8 +283,8 @@ static const char *breach(int r)
 			    : "its init broke the protocol";
 }
 
-/* Until there is nothing more now, or ever. */
-static void hear(struct bubble *bubble)
+/* Until there is nothing more now, or ever, or others must have their turn. */
+static void hear(struct bubble *bubble, unsigned most)
 {
 	struct error why;
 	int r;
@@ -289,8 +293,8 @@ static void hear(struct bubble *bubble)
 		return;
 	do
 		r = receive_one(bubble);
-	while (r > 0);
-	if (r == 0)
+	while (r > 0 && --most > 0);
+	if (r >= 0)
 		return;
 	/* the end, or nothing more that we want to hear */
 	bubble->control_closed = true;
@@ -309,7 +313,7 @@ static void handle_control(void *data, unsigned events)
 
 	if ((events & LOOP_WRITABLE) && bubble->queue)
 		bubble_send_queued(bubble);
-	hear(bubble);
+	hear(bubble, HEARD_PER_TURN);
 	end_when_dead(bubble);
 }
 
@@ -346,7 +350,7 @@ static void handle_runner_dead(void *data, unsigned events)
 {
 	struct bubble *bubble = data;
 
-	hear(bubble); /* a successor's number, or why there is none */
+	hear(bubble, HEARD_PER_TURN); /* a successor's number, or why there is none */
 	if (bubble->successor_fd >= 0 && follow_successor(bubble) == 0)
 		return;
 	/* while its number is still ours: what it left must not outlive it */

@@ -38,7 +38,8 @@ static void say(unsigned kind, unsigned id, int fd_count)
 		memcpy(CMSG_DATA(&control.header), fds, size);
 	}
 	memcpy(report.step, "a\033[31mb", 8);
-	(void)sendmsg(INIT_CONTROL_FD, &message, MSG_NOSIGNAL);
+	if (sendmsg(INIT_CONTROL_FD, &message, MSG_NOSIGNAL) < 0)
+		exit(0);
 }
 
 /* Until the other end is closed. */
@@ -158,6 +159,13 @@ static void say_nonsense(void)
 	wait_for_ever();
 }
 
+static void answer_for_ever(void)
+{
+	be_ready();
+	for (;;)
+		say(INIT_PONG, 0, 0);
+}
+
 static void fall_silent(void)
 {
 	be_ready();
@@ -182,6 +190,7 @@ static const struct {
 	{"started-twice", start_twice},
 	{"done-with-descriptor", attach_to_done},
 	{"nonsense", say_nonsense},
+	{"pong-for-ever", answer_for_ever},
 	{"silent", fall_silent},
 };
 

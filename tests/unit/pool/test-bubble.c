@@ -441,7 +441,8 @@ static void a_start_that_takes_too_long_is_ended(void **state)
 static void an_init_that_breaks_the_protocol_is_killed(void **state)
 {
 	const char *const acts[] = {"too-little", "another-version", "ready-without-hello",
-		"ready-without-root", "two-descriptors", "done-with-nothing", "nonsense", NULL};
+		"ready-without-root", "two-descriptors", "done-with-nothing", "nonsense",
+		"pong-for-ever", NULL};
 
 	for (const char *const *act = acts; *act; act++) {
 		struct fixture fixture;
