@@ -453,3 +453,8 @@ int bubble_root_fd(const struct bubble *bubble)
 {
 	return bubble->root_fd;
 }
+
+int bubble_null_fd(const struct bubble *bubble)
+{
+	return bubble->kit->null_fd;
+}

@@ -73,6 +73,8 @@ int bubble_pidfd(const struct bubble *bubble);
  * can be walked to from there as long as it is open, also when the bubble is dead.
  */
 int bubble_root_fd(const struct bubble *bubble);
+/* /dev/null, the kit's own. */
+int bubble_null_fd(const struct bubble *bubble);
 
 /* One command. Descriptors are borrowed for the call (init gets its own copies). */
 struct bubble_exec_options {

@@ -14,7 +14,7 @@
 
 enum {
 	CHUNK = 64 * 1024,   /* what a pipe holds */
-	CHUNKS_PER_TURN = 2, /* then others have their turn */
+	CHUNKS_PER_TURN = 2, /* of what is awaited; then others have their turn */
 };
 
 /* A pipe of which `ours` is non-blocking and the other end is not; both belong to the command's
@@ -121,11 +121,16 @@ bool exec_output_closed(const struct exec_output *out)
 	return out->fd < 0;
 }
 
-/* Reads past what is kept. */
+void exec_output_pause(struct exec_output *out, bool pause)
+{
+	if (out->watch)
+		loop_watch_events(out->watch, pause ? 0 : LOOP_READABLE);
+}
+
+/* Reads past what is kept: nothing is copied, for there may be no end of it. */
 static ssize_t drop(struct exec_output *out)
 {
-	char nowhere[CHUNK];
-	ssize_t n = read(out->fd, nowhere, sizeof(nowhere));
+	ssize_t n = splice(out->fd, NULL, out->null_fd, NULL, CHUNK, SPLICE_F_NONBLOCK);
 
 	if (n > 0 && !out->into)
 		out->late += (uint64_t)n;
@@ -158,9 +163,9 @@ static ssize_t keep(struct exec_output *out)
 /* False when there is nothing more for now. */
 static bool read_chunk(struct exec_output *out)
 {
-	bool wanted = out->into && !strbuf_failed(out->into) &&
-		      out->into->size<out->keep && * out->budget> 0;
-	ssize_t n = wanted ? keep(out) : drop(out);
+	bool budget_left = *out->budget > 0;
+	bool wanted = out->into && !strbuf_failed(out->into) && out->into->size < out->keep;
+	ssize_t n = wanted && budget_left ? keep(out) : drop(out);
 
 	if (n > 0) {
 		out->total += out->into ? (uint64_t)n : 0;
@@ -173,8 +178,10 @@ static bool read_chunk(struct exec_output *out)
 
 void exec_output_read(struct exec_output *out)
 {
-	for (unsigned i = 0; i < CHUNKS_PER_TURN && out->fd >= 0 && read_chunk(out); i++)
-		;
+	unsigned left = out->into ? CHUNKS_PER_TURN : 1;
+
+	while (left > 0 && out->fd >= 0 && read_chunk(out))
+		left--;
 }
 
 static void handle_readable(void *data, unsigned events)
@@ -197,6 +204,7 @@ int exec_output_open(struct exec_output *out, const struct exec_stream_options *
 		.into = into,
 		.keep = options->keep,
 		.budget = options->budget,
+		.null_fd = options->null_fd,
 		.changed = options->changed,
 		.data = options->data};
 	r = loop_watch_start(

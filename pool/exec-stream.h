@@ -21,6 +21,7 @@ struct exec_stream_options {
 	gid_t gid;
 	uint64_t keep;    /* bytes of an output that are kept */
 	uint64_t *budget; /* bytes that all outputs which share it may still keep */
+	int null_fd;      /* /dev/null, to write; borrowed */
 	loop_fn *changed; /* something was read, or the output was closed */
 	void *data;
 };
@@ -48,6 +49,7 @@ struct exec_output {
 	uint64_t *budget;
 	uint64_t kept; /* bytes of the budget that it uses */
 	uint64_t late; /* bytes that came after exec_output_finish() */
+	int null_fd;
 	loop_fn *changed;
 	void *data;
 };
@@ -56,6 +58,8 @@ int exec_output_open(struct exec_output *out, const struct exec_stream_options *
 	struct strbuf *into, int *ret_fd, struct error *err);
 void exec_output_close(struct exec_output *out);
 bool exec_output_closed(const struct exec_output *out);
+/* Lets its writer wait, or go on. */
+void exec_output_pause(struct exec_output *out, bool pause);
 /* Reads what is there now, within reason: a writer may be faster than we. Does not run changed().
  */
 void exec_output_read(struct exec_output *out);

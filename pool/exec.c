@@ -29,6 +29,7 @@ enum deadline {
 	DEADLINE_KILL,    /* TERM was sent; KILL follows */
 	DEADLINE_SETTLE,  /* the leader is dead; somebody may hold the pipes */
 	DEADLINE_GIVE_UP, /* it was killed; it may not die */
+	DEADLINE_REST,    /* what nobody awaits is read again */
 	DEADLINE_COUNT,
 };
 
@@ -278,6 +279,20 @@ static bool passed(struct exec *exec, enum deadline which, uint64_t now)
 	return true;
 }
 
+static void pause_output(struct exec *exec, bool pause)
+{
+	exec_output_pause(&exec->out, pause);
+	exec_output_pause(&exec->err, pause);
+}
+
+/* A background process may write without end, and nobody awaits it: it must not keep us busy. */
+static void rest(struct exec *exec)
+{
+	pause_output(exec, true);
+	exec->deadlines[DEADLINE_REST] = loop_now_ms() + EXEC_REST_MS;
+	arm(exec);
+}
+
 static void handle_timer(void *data)
 {
 	struct exec *exec = data;
@@ -293,6 +308,8 @@ static void handle_timer(void *data)
 		exec->settled = true;
 	if (passed(exec, DEADLINE_GIVE_UP, now))
 		exec->gave_up = true;
+	if (passed(exec, DEADLINE_REST, now))
+		pause_output(exec, false);
 	settle(exec);
 }
 
@@ -304,6 +321,8 @@ static void handle_output(void *data)
 		exec->deadlines[DEADLINE_IDLE] = loop_now_ms() + exec->idle_timeout_ms;
 	if (pipes_closed(exec) && leader_done(exec))
 		settle(exec);
+	else if (exec->delivered)
+		rest(exec);
 }
 
 static void handle_started(void *data, pid_t inside_pid)
@@ -381,6 +400,7 @@ static int open_pipes(
 		return r;
 	stream.keep = command->max_output;
 	stream.budget = options->output_budget;
+	stream.null_fd = bubble_null_fd(options->bubble);
 	r = exec_output_open(&exec->out, &stream, &exec->result.out, &fds[1], err);
 	if (r < 0)
 		return r;

@@ -6,10 +6,10 @@
  *
  * A command has ended when its leader was reaped and both output pipes are closed, or
  * EXEC_SETTLE_MS after the leader: a background child may hold them for ever. From then on what
- * still comes is read and dropped, so that the child neither blocks nor dies of SIGPIPE, until it
- * closes them (gone) or the slot ends (exec_abandon()). Out of time, or cancelled, the whole tree
- * is killed: by its cgroup, else by its process group, and then the result says kill_incomplete if
- * somebody still holds the pipes. Threads: loop.
+ * still comes is dropped, so that the child goes on, if slowly, and does not die of SIGPIPE, until
+ * it closes them (gone) or the slot ends (exec_abandon()). Out of time, or cancelled, the whole
+ * tree is killed: by its cgroup, else by its process group, and then the result says
+ * kill_incomplete if somebody still holds the pipes. Threads: loop.
  */
 #ifndef POOL_EXEC_H
 #define POOL_EXEC_H
@@ -29,6 +29,7 @@ struct word_list;
 enum {
 	EXEC_SETTLE_MS = 250,
 	EXEC_GIVE_UP_MS = 5000, /* a killed command is reported after so long, dead or not */
+	EXEC_REST_MS = 50,      /* between two reads, of 64 KiB, of what comes after the end */
 };
 
 struct exec_options {

@@ -126,12 +126,31 @@ static void commands_stopped_at_birth_cost_the_slot_nothing(void **state)
 	pool_fixture_fini(f);
 }
 
+static void a_background_child_that_writes_without_end_is_slowed_down(void **state)
+{
+	static struct pool_fixture fixture;
+	struct pool_fixture *f = &fixture;
+	struct run_outcome run;
+	struct slot *slot;
+
+	pool_fixture_init(f, 1, NULL);
+	pool_fixture_open(f);
+	slot = loan_take(f, "t");
+	run_script(f, slot, &run, "(head -c 400000000 /dev/zero; echo done >done) & true");
+	run_fini(&run);
+	run_script(f, slot, &run, "sleep 2; [ -e done ] || echo it still writes");
+	assert_string_equal(run.result.out.data, "it still writes\n");
+	run_fini(&run);
+	pool_fixture_fini(f);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_command_may_be_forgotten_while_its_leader_lives,
 			fixture_set_up, fixture_tear_down),
 		cmocka_unit_test(commands_stopped_at_birth_cost_the_slot_nothing),
+		cmocka_unit_test(a_background_child_that_writes_without_end_is_slowed_down),
 	};
 
 	if (!fixture_begin_tests(argc, argv))
