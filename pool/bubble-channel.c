@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -201,6 +202,15 @@ static ssize_t receive(int fd, struct msghdr *message)
 	return size;
 }
 
+/* Ends a text, and takes out what a terminal might obey. */
+static void make_printable(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	for (; *text; text++)
+		if (!isprint((unsigned char)*text))
+			*text = '?';
+}
+
 int bubble_receive(
 	struct bubble *bubble, struct init_report *ret_report, struct attached *ret_attached)
 {
@@ -230,6 +240,6 @@ int bubble_receive(
 		closep(&ret_attached->pidfd);
 		return full ? -EMFILE : -EPROTO;
 	}
-	ret_report->step[sizeof(ret_report->step) - 1] = '\0';
+	make_printable(ret_report->step, sizeof(ret_report->step));
 	return 1;
 }

@@ -216,17 +216,11 @@ refuse:
 
 static int handle_failed(struct bubble *bubble, const struct init_report *report)
 {
-	char step[sizeof(report->step)];
-
 	if (bubble->ready || report->error <= 0 || report->error > 4095)
 		return -EPROTO;
-	for (size_t i = 0; i < sizeof(step); i++)
-		step[i] = isprint((unsigned char)report->step[i]) || !report->step[i]
-				  ? report->step[i]
-				  : '?';
 	if (bubble->why.code == 0)
 		(void)error_errno(&bubble->why, report->error,
-			"slot %u cannot start: init's step '%s'", bubble->slot, step);
+			"slot %u cannot start: init's step '%s'", bubble->slot, report->step);
 	return 0;
 }
 

@@ -106,25 +106,24 @@ static void describe_start_failure(struct exec *exec)
 	const char *step =
 		exec->end.failed_step ? exec->end.failed_step : "start"; /* valid within ended() */
 	int code = exec->end.start_errno;
+	struct error why;
 
 	result->has_returncode = true;
 	result->returncode = code == ENOENT && !strcmp(step, "exec") ? 127 : 126;
 	if (!strcmp(step, "chdir")) {
-		(void)snprintf(result->start_error, sizeof(result->start_error),
-			"cannot enter the directory '%s': %s", exec->cwd, strerrordesc_np(code));
+		(void)error_errno(&why, code, "cannot enter the directory '%s'", exec->cwd);
 	} else if (!strcmp(step, "exec")) {
-		(void)snprintf(result->start_error, sizeof(result->start_error),
-			"cannot execute '%s': %s", exec->program, strerrordesc_np(code));
+		(void)error_errno(&why, code, "cannot execute '%s'", exec->program);
 	} else if (code == EAGAIN) {
 		result->reason = REASON_PIDS;
-		(void)snprintf(result->start_error, sizeof(result->start_error),
-			"cannot start: the sandbox has too many processes");
+		(void)error_set(&why, code, "cannot start: the sandbox has too many processes");
 	} else {
 		result->has_returncode = false;
 		result->infra_failure = true;
-		(void)snprintf(result->start_error, sizeof(result->start_error),
-			"cannot start (%s): %s", step, strerrordesc_np(code));
+		(void)error_errno(&why, code, "cannot start (%s)", step);
 	}
+	(void)snprintf(result->start_error, sizeof(result->start_error), "%.*s",
+		(int)sizeof(result->start_error) - 1, why.text);
 	strbuf_addf(&result->err, "%s\n", result->start_error);
 	result->err_bytes = result->err.size;
 }

@@ -245,6 +245,41 @@ struct bubble *fixture_start(struct fixture *fixture, unsigned n)
 	return slot->bubble;
 }
 
+static void open_fake(struct fixture *fixture, char *act)
+{
+	char *words[] = {(char *)"--fake", act, NULL};
+	const char *fake_bwrap = getenv("FAKE_BWRAP");
+	char path[96], command[512];
+
+	assert_non_null(fake_bwrap);
+	fixture_init(fixture);
+	(void)snprintf(path, sizeof(path), "%s/bwrap", fixture->dir);
+	(void)snprintf(command, sizeof(command), "install -m 0755 '%s' '%s'", fake_bwrap, path);
+	assert_int_equal(system(command), 0);
+	fixture->config.slot.bwrap = path;
+	fixture_open(fixture); /* keeps the path, not our copy of it */
+	fixture->config.slot.bwrap = NULL;
+	fixture->config.slot.bwrap_args.words = calloc(3, sizeof(char *));
+	memcpy(fixture->config.slot.bwrap_args.words, words, sizeof(words));
+	fixture->config.slot.bwrap_args.count = 2;
+}
+
+void fixture_start_fake(struct fixture *fixture, const char *act, uint64_t start_timeout_ms)
+{
+	struct bubble_options options;
+
+	open_fake(fixture, (char *)act);
+	options = fixture_options(fixture, 0);
+	options.start_timeout_ms = start_timeout_ms;
+	fixture_spawn(fixture, 0, &options);
+}
+
+void fixture_fini_fake(struct fixture *fixture)
+{
+	fixture_fini(fixture);
+	free(fixture->config.slot.bwrap_args.words);
+}
+
 static void handle_started(void *data, pid_t inside_pid)
 {
 	struct fixture_result *result = data;

@@ -52,6 +52,10 @@ struct bubble_options fixture_options(struct fixture *fixture, unsigned n);
 void fixture_spawn(struct fixture *fixture, unsigned n, const struct bubble_options *options);
 /* Starts slot n and waits until it is ready. */
 struct bubble *fixture_start(struct fixture *fixture, unsigned n);
+/* The same of a whole fixture whose bwrap is the fake one (FAKE_BWRAP in the environment), which
+ * does as its act says, in slot 0. fixture_fini_fake() ends it. */
+void fixture_start_fake(struct fixture *fixture, const char *act, uint64_t start_timeout_ms);
+void fixture_fini_fake(struct fixture *fixture);
 void fixture_wait(struct fixture *fixture, const bool *flag);
 /* Turns the loop once, whatever happens first. */
 void fixture_turn(struct fixture *fixture);

@@ -13,13 +13,10 @@
 
 #include "pool/init/protocol.h"
 
-static void say(unsigned kind, unsigned id, int fd_count)
+static void say_error(unsigned kind, unsigned id, int fd_count, int error)
 {
-	struct init_report report = {.version = INIT_PROTOCOL_VERSION,
-		.kind = kind,
-		.id = id,
-		.pid = 2,
-		.error = EACCES};
+	struct init_report report = {
+		.version = INIT_PROTOCOL_VERSION, .kind = kind, .id = id, .pid = 2, .error = error};
 	struct iovec part = {.iov_base = &report, .iov_len = sizeof(report)};
 	union {
 		struct cmsghdr header;
@@ -40,6 +37,11 @@ static void say(unsigned kind, unsigned id, int fd_count)
 	memcpy(report.step, "a\033[31mb", 8);
 	if (sendmsg(INIT_CONTROL_FD, &message, MSG_NOSIGNAL) < 0)
 		exit(0);
+}
+
+static void say(unsigned kind, unsigned id, int fd_count)
+{
+	say_error(kind, id, fd_count, EACCES);
 }
 
 /* Until the other end is closed. */
@@ -143,6 +145,14 @@ static void start_twice(void)
 	wait_for_ever();
 }
 
+static void fail_with_an_unknown_error(void)
+{
+	be_ready();
+	wait_for_request();
+	say_error(INIT_START_FAILED, 1, 0, 4000);
+	wait_for_ever();
+}
+
 static void attach_to_done(void)
 {
 	be_ready();
@@ -189,6 +199,7 @@ static const struct {
 	{"done-with-nothing", be_done_with_nothing},
 	{"started-twice", start_twice},
 	{"done-with-descriptor", attach_to_done},
+	{"unknown-error", fail_with_an_unknown_error},
 	{"nonsense", say_nonsense},
 	{"pong-for-ever", answer_for_ever},
 	{"silent", fall_silent},

@@ -370,56 +370,14 @@ static void a_missing_bwrap_is_said_with_the_way_out(void **state)
 
 /* ---- With the fake ---- */
 
-static const char *fake_bwrap; /* set once by main() */
-
-static void copy_fake(const char *to)
-{
-	char command[512];
-
-	(void)snprintf(command, sizeof(command), "install -m 0755 '%s' '%s'", fake_bwrap, to);
-	assert_int_equal(system(command), 0);
-}
-
-static void open_fake(struct fixture *fixture, char *act)
-{
-	char *words[] = {(char *)"--fake", act, NULL};
-	char path[96];
-
-	fixture_init(fixture);
-	(void)snprintf(path, sizeof(path), "%s/bwrap", fixture->dir);
-	copy_fake(path);
-	fixture->config.slot.bwrap = path;
-	fixture_open(fixture); /* keeps the path, not our copy of it */
-	fixture->config.slot.bwrap = NULL;
-	fixture->config.slot.bwrap_args.words = calloc(3, sizeof(char *));
-	memcpy(fixture->config.slot.bwrap_args.words, words, sizeof(words));
-	fixture->config.slot.bwrap_args.count = 2;
-}
-
-static void close_fake(struct fixture *fixture)
-{
-	fixture_fini(fixture);
-	free(fixture->config.slot.bwrap_args.words);
-}
-
-static void fake_start(struct fixture *fixture, const char *act, uint64_t timeout_ms)
-{
-	struct bubble_options options;
-
-	open_fake(fixture, (char *)act);
-	options = fixture_options(fixture, 0);
-	options.start_timeout_ms = timeout_ms;
-	fixture_spawn(fixture, 0, &options);
-}
-
 static void the_last_line_of_standard_error_is_told(void **state)
 {
 	struct fixture fixture;
 
-	fake_start(&fixture, "complain", 20000);
+	fixture_start_fake(&fixture, "complain", 20000);
 	fixture_wait(&fixture, &fixture.slots[0].died);
 	assert_why(&fixture, EIO, "cannot start: bwrap: setting up uid map: Permission denied");
-	close_fake(&fixture);
+	fixture_fini_fake(&fixture);
 }
 
 static void a_start_that_takes_too_long_is_ended(void **state)
@@ -429,12 +387,12 @@ static void a_start_that_takes_too_long_is_ended(void **state)
 		struct fixture fixture;
 		pid_t runner;
 
-		fake_start(&fixture, *act, 100);
+		fixture_start_fake(&fixture, *act, 100);
 		runner = fixture.slots[0].bubble->runner_pid;
 		fixture_wait(&fixture, &fixture.slots[0].died);
 		assert_why(&fixture, ETIMEDOUT, "is not ready after 100 ms");
 		assert_group_vanishes(runner);
-		close_fake(&fixture);
+		fixture_fini_fake(&fixture);
 	}
 }
 
@@ -447,10 +405,10 @@ static void an_init_that_breaks_the_protocol_is_killed(void **state)
 	for (const char *const *act = acts; *act; act++) {
 		struct fixture fixture;
 
-		fake_start(&fixture, *act, 20000);
+		fixture_start_fake(&fixture, *act, 20000);
 		fixture_wait(&fixture, &fixture.slots[0].died);
 		assert_why(&fixture, EPROTO, "broke the protocol");
-		close_fake(&fixture);
+		fixture_fini_fake(&fixture);
 	}
 }
 
@@ -462,7 +420,7 @@ static void a_lie_about_a_command_kills_the_bubble_and_loses_the_command(void **
 		struct fixture fixture;
 		struct fixture_result result;
 
-		fake_start(&fixture, *act, 20000);
+		fixture_start_fake(&fixture, *act, 20000);
 		fixture_wait(&fixture, &fixture.slots[0].ready);
 		fixture_begin(&fixture, 0, (const char *const[]){"true", NULL}, &result);
 		fixture_wait(&fixture, &fixture.slots[0].died);
@@ -470,7 +428,7 @@ static void a_lie_about_a_command_kills_the_bubble_and_loses_the_command(void **
 		assert_true(result.ended);
 		assert_true(result.end.lost);
 		fixture_result_fini(&result);
-		close_fake(&fixture);
+		fixture_fini_fake(&fixture);
 	}
 }
 
@@ -478,10 +436,10 @@ static void control_bytes_in_a_steps_name_are_not_shown(void **state)
 {
 	struct fixture fixture;
 
-	fake_start(&fixture, "fail-in-colour", 20000);
+	fixture_start_fake(&fixture, "fail-in-colour", 20000);
 	fixture_wait(&fixture, &fixture.slots[0].died);
 	assert_why(&fixture, EACCES, "init's step 'a?[31mb'");
-	close_fake(&fixture);
+	fixture_fini_fake(&fixture);
 }
 
 static void what_a_silent_init_does_not_read_waits_and_is_lost_with_it(void **state)
@@ -493,7 +451,7 @@ static void what_a_silent_init_does_not_read_waits_and_is_lost_with_it(void **st
 	unsigned before;
 
 	memset(large, 'x', 90000);
-	fake_start(&fixture, "silent", 20000);
+	fixture_start_fake(&fixture, "silent", 20000);
 	fixture_wait(&fixture, &fixture.slots[0].ready);
 	before = fixture_open_fds();
 	for (int i = 0; i < COUNT; i++)
@@ -506,7 +464,7 @@ static void what_a_silent_init_does_not_read_waits_and_is_lost_with_it(void **st
 	}
 	assert_true(fixture_open_fds() <= before);
 	free(large);
-	close_fake(&fixture);
+	fixture_fini_fake(&fixture);
 }
 
 int main(int argc, char **argv)
@@ -539,9 +497,8 @@ int main(int argc, char **argv)
 #undef REAL
 
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	fake_bwrap = getenv("FAKE_BWRAP");
-	if (!fake_bwrap || !fixture_begin_tests(argc, argv))
-		return fake_bwrap ? 0 : 1;
+	if (!fixture_begin_tests(argc, argv))
+		return 0;
 	if (!has_cgroups())
 		count--;
 	return _cmocka_run_group_tests("bubble", tests, count, NULL, NULL);

@@ -19,44 +19,79 @@
 
 enum { COMMANDS = 8, ROUNDS = 34 }; /* together more than the late commands that are drained */
 
+/* What came of a command of exec.h itself. */
+struct outcome {
+	bool ended, gone;
+	struct command_result result;
+};
+
 static void note_ended(void *data, struct command_result *result)
 {
-	fail_msg("a command that was forgotten has been told");
+	struct outcome *outcome = data;
+
+	outcome->ended = true;
+	outcome->result = *result;
+	command_result_init(result);
 }
 
 static void note_gone(void *data)
 {
-	fail_msg("a command that was forgotten is told to be gone");
+	((struct outcome *)data)->gone = true;
+}
+
+static struct exec *begin(struct fixture *fixture, struct outcome *outcome)
+{
+	static uint64_t budget = 1000;
+	const struct exec_hooks hooks = {.ended = note_ended, .gone = note_gone, .data = outcome};
+	char *words[] = {(char *)"/bin/sh", (char *)"-c", (char *)"-c", NULL};
+	const struct word_list shell = {.words = words, .count = 3};
+	const struct command command = {.script = (char *)"echo x; sleep 1000"};
+	struct exec_options options = {
+		.loop = fixture->loop,
+		.bubble = fixture->slots[0].bubble,
+		.command = &command,
+		.env = (const char *const[]){"PATH=/usr/bin:/bin", NULL},
+		.shell = &shell,
+		.uid = geteuid(),
+		.gid = getegid(),
+		.output_budget = &budget,
+	};
+	struct exec *exec;
+
+	*outcome = (struct outcome){0};
+	assert_int_equal(exec_start(&options, &hooks, &exec, NULL), 0);
+	return exec;
 }
 
 static void a_command_may_be_forgotten_while_its_leader_lives(void **state)
 {
-	static const struct exec_hooks hooks = {.ended = note_ended, .gone = note_gone};
 	struct fixture *fixture = *state;
-	char *words[] = {(char *)"/bin/sh", (char *)"-c", (char *)"-c", NULL};
-	const struct word_list shell = {.words = words, .count = 3};
-	const struct command command = {.script = (char *)"echo x; sleep 1000"};
 	struct fixture_result result;
-	uint64_t budget = 1000;
-	struct exec *exec;
-	struct exec_options options = {
-		.loop = fixture->loop,
-		.bubble = fixture_start(fixture, 0),
-		.command = &command,
-		.env = (const char *const[]){"PATH=/usr/bin:/bin", NULL},
-		.shell = &shell,
-		.uid = geteuid() == 0 ? 2000000 : geteuid(),
-		.gid = getegid(),
-		.output_budget = &budget,
-	};
+	struct outcome outcome;
 
-	assert_int_equal(exec_start(&options, &hooks, &exec, NULL), 0);
-	exec_destroy(exec);
+	(void)fixture_start(fixture, 0);
+	exec_destroy(begin(fixture, &outcome));
 	fixture_shell(fixture, 0, "echo alive", &result);
 	assert_string_equal(result.out.data, "alive\n");
 	fixture_result_fini(&result);
 	bubble_kill(fixture->slots[0].bubble);
 	fixture_wait(fixture, &fixture->slots[0].died);
+	assert_false(outcome.ended || outcome.gone);
+}
+
+static void an_error_without_a_name_is_told_by_its_number(void **state)
+{
+	struct fixture fixture;
+	struct outcome outcome;
+
+	fixture_start_fake(&fixture, "unknown-error", 20000);
+	fixture_wait(&fixture, &fixture.slots[0].ready);
+	(void)begin(&fixture, &outcome);
+	fixture_wait(&fixture, &outcome.gone);
+	assert_true(outcome.ended);
+	assert_string_equal(outcome.result.start_error, "cannot start (a?[31mb): error 4000");
+	command_result_fini(&outcome.result);
+	fixture_fini_fake(&fixture);
 }
 
 static void handle_pause(void *data)
@@ -149,6 +184,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_command_may_be_forgotten_while_its_leader_lives,
 			fixture_set_up, fixture_tear_down),
+		cmocka_unit_test(an_error_without_a_name_is_told_by_its_number),
 		cmocka_unit_test(commands_stopped_at_birth_cost_the_slot_nothing),
 		cmocka_unit_test(a_background_child_that_writes_without_end_is_slowed_down),
 	};
