@@ -11,13 +11,13 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/procfs.h"
 #include "base/strbuf.h"
 
 enum {
 	FLAG_EXITING = 0x4, /* PF_EXITING of linux/sched.h */
 	STAT_FLAGS = 9,     /* fields as proc(5) numbers them */
 	STAT_EXIT_CODE = 52,
-	STAT_AFTER_NAME = 3,
 };
 
 /* The number that stands behind "key:" at the beginning of a line. */
@@ -82,31 +82,16 @@ pid_t process_by_status(const char *status)
 	return status_number(status, "Tgid", 10, &tgid) ? (pid_t)tgid : 0;
 }
 
-/* The field of /proc/<pid>/stat; the process's name, which may hold anything, ends with the last
- * ')'. */
-static const char *stat_field(const char *stat, unsigned number)
-{
-	const char *at = strrchr(stat, ')');
-
-	at = at ? at + 1 : NULL;
-	for (unsigned field = STAT_AFTER_NAME; at && *at == ' '; field++) {
-		if (field == number)
-			return at + 1;
-		at = strchr(at + 1, ' ');
-	}
-	return NULL;
-}
-
 bool process_is_exiting_by_stat(const char *stat)
 {
-	const char *flags = stat_field(stat, STAT_FLAGS);
+	const char *flags = procfs_stat_field(stat, STAT_FLAGS);
 
 	return flags && strtoul(flags, NULL, 10) & FLAG_EXITING;
 }
 
 bool process_is_dying_by_stat(const char *stat)
 {
-	const char *exit_code = stat_field(stat, STAT_EXIT_CODE);
+	const char *exit_code = procfs_stat_field(stat, STAT_EXIT_CODE);
 
 	return exit_code && process_is_exiting_by_stat(stat) && strtoul(exit_code, NULL, 10) & 0x7f;
 }

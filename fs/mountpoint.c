@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,8 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/procfs.h"
+#include "base/strbuf.h"
 
 #ifndef MOUNT_ATTR_NOSYMFOLLOW
 #define MOUNT_ATTR_NOSYMFOLLOW 0x00200000
@@ -63,24 +64,6 @@ static char *resolve(const char *path)
 	return joined;
 }
 
-/* Undoes mountinfo's \040 for blanks and the like, in place. */
-static void unescape(char *text)
-{
-	char *to = text;
-
-	for (const char *from = text; *from; to++) {
-		unsigned value;
-
-		if (from[0] == '\\' && sscanf(from + 1, "%3o", &value) == 1) {
-			*to = (char)value;
-			from += 4;
-		} else {
-			*to = *from++;
-		}
-	}
-	*to = '\0';
-}
-
 /* True when the topmost mount at exactly this path is one of ours. */
 static bool is_ours(const char *path)
 {
@@ -90,13 +73,15 @@ static bool is_ours(const char *path)
 	bool ours = false;
 
 	while (table && getline(&line, &capacity, table) > 0) {
-		char where[PATH_MAX + 1];
+		CLEANUP(strbuf_fini) struct strbuf where = STRBUF_INIT;
 		const char *type = strstr(line, " - ");
+		int begin = 0, end = 0;
 
-		if (!type || sscanf(line, "%*s %*s %*s %*s %4096s", where) != 1)
+		(void)sscanf(line, "%*s %*s %*s %*s %n%*s%n", &begin, &end);
+		if (!type || end <= begin)
 			continue;
-		unescape(where);
-		if (!strcmp(where, path))
+		procfs_add_path(&where, line + begin, (size_t)(end - begin));
+		if (!strcmp(where.data, path))
 			ours = !strncmp(type + 3, "fuse.dressage ", 14);
 	}
 	return ours;

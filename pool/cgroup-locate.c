@@ -4,22 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/procfs.h"
 #include "base/strbuf.h"
 #include "pool/cgroup.h"
-
-/* Where it is mounted, as mountinfo(5) escapes it: blanks as \040. */
-static void add_unescaped(struct strbuf *out, const char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] == '\\' && i + 3 < len) {
-			strbuf_addc(out, (char)((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
-						 (text[i + 3] - '0')));
-			i += 3;
-		} else {
-			strbuf_addc(out, text[i]);
-		}
-	}
-}
 
 struct mount_line {
 	const char *root, *point;
@@ -86,7 +73,7 @@ int cgroup_locate(
 		below = below_root(own, own_len, &mount);
 		if (!below)
 			continue;
-		add_unescaped(out, mount.point, mount.point_len);
+		procfs_add_path(out, mount.point, mount.point_len);
 		if (own_len > 1 && below < own + own_len)
 			strbuf_add(out, below, (size_t)(own + own_len - below));
 		return strbuf_failed(out) ? error_set(err, ENOMEM, "no memory") : 0;

@@ -2,40 +2,31 @@
 #include "pool/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
+#include "base/procfs.h"
+#include "base/strbuf.h"
 
-/* The name in parentheses may hold blanks and parentheses: fields are counted from the last one. */
-static uint64_t field_22(const char *stat)
-{
-	const char *at = strrchr(stat, ')');
-
-	for (unsigned field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at, NULL, 10) : 0;
-}
+enum { STAT_STARTTIME = 22 }; /* as proc(5) numbers it */
 
 uint64_t process_starttime(pid_t pid)
 {
-	CLEANUP(closep) int fd = -1;
-	char path[64], text[1024];
-	ssize_t n;
+	CLEANUP(strbuf_fini) struct strbuf stat = STRBUF_INIT;
+	const char *field;
+	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
+	if (read_text(path, &stat) < 0)
 		return 0;
-	text[n] = '\0';
-	return field_22(text);
+	field = procfs_stat_field(stat.data, STAT_STARTTIME);
+	return field ? strtoull(field, NULL, 10) : 0;
 }
 
 int process_kill(pid_t pid, uint64_t starttime, uint64_t deadline_ms)
