@@ -110,13 +110,14 @@ static void create_waits_for_the_reset_of_the_trajectory_s_former_slot(void **st
 static void a_lease_whose_time_has_passed_expires_and_its_commands_end(void **state)
 {
 	struct world *world = *state;
-	struct lease *lease = take(world, "{\"trajectory_id\": \"t\", \"timeout_sec\": 0.3}");
+	struct lease *lease = take(world, "{\"trajectory_id\": \"t\", \"timeout_sec\": 100}");
 	struct running running;
 	struct creation creation;
 	struct error err = ERROR_NONE;
 	cJSON *json;
 
 	run_begin(world, lease, "sleep 100", &running);
+	assert_int_equal(lease_renew(lease, 0.3, &err), 0);
 	await_state(world, lease, LEASE_EXPIRED);
 	await(world, &running.done);
 	assert_int_equal(lease_reason(lease), REASON_LEASE_TTL_EXPIRED);
@@ -240,8 +241,10 @@ static void a_lost_lease_is_taken_again_with_create(void **state)
 static void a_lost_lease_ends_when_its_time_has_passed(void **state)
 {
 	struct world *world = *state;
-	struct lease *lease = take(world, "{\"trajectory_id\": \"t\", \"timeout_sec\": 1}");
+	struct lease *lease = take(world, "t");
+	struct error err = ERROR_NONE;
 
+	assert_int_equal(lease_renew(lease, 1, &err), 0);
 	lose(world, lease);
 	await_state(world, lease, LEASE_EXPIRED);
 	take(world, "a");
