@@ -20,7 +20,7 @@ struct events;
 struct strbuf;
 
 struct event {
-	const char *kind;      /* "slot", "lease", "exec", "daemon" */
+	const char *kind;      /* "slot", "lease", "daemon" */
 	const char *id;        /* slot number as four digits, lease id, ... */
 	const char *from, *to; /* states; "" where there is none */
 	enum reason reason;
