@@ -130,8 +130,8 @@ static void end_when_dead(struct bubble *bubble)
 		return;
 	if (bubble->pidfd >= 0 ? !bubble->init_dead : !bubble->control_closed)
 		return;
-	hear(bubble,
-		UINT_MAX); /* its last words may come behind its death, and no more than there are */
+	/* its last words may come behind its death, and no more than there are */
+	hear(bubble, UINT_MAX);
 	bubble->ended = true;
 	explain(bubble);
 	stop_watching(bubble);
