@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/loop.h"
 #include "pool/bubble-private.h"
 
@@ -32,18 +33,11 @@ static uint32_t add_strings(struct strbuf *payload, const char *const *strings)
 static int spill(const struct strbuf *payload, int *ret_fd)
 {
 	CLEANUP(closep) int fd = memfd_create("exec", MFD_CLOEXEC);
+	int r = fd < 0 ? -errno : write_all(fd, payload->data, payload->size);
 
-	if (fd < 0)
-		return -errno;
-	for (size_t done = 0; done < payload->size;) {
-		ssize_t n = write(fd, payload->data + done, payload->size - done);
-
-		if (n < 0)
-			return -errno;
-		done += (size_t)n;
-	}
-	*ret_fd = take_fd(&fd);
-	return 0;
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
 }
 
 static int send_exec(struct bubble *bubble, const struct bubble_exec_options *options,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "config/settings.h"
 #include "pool/bubble-private.h"
 #include "pool/etc.h"
@@ -19,18 +20,6 @@
 #endif
 
 enum { FIRST_HIGH_FD = 16 }; /* above the numbers that a spawn fills */
-
-static int write_image(int fd)
-{
-	for (const char *at = init_image_begin; at < init_image_end;) {
-		ssize_t n = write(fd, at, (size_t)(init_image_end - at));
-
-		if (n < 0)
-			return -errno;
-		at += n;
-	}
-	return 0;
-}
 
 /* Kernels before 6.3 do not know MFD_EXEC; on later ones the administrator may demand it
  * (vm.memfd_noexec). */
@@ -49,7 +38,8 @@ static int open_image(int *ret_fd, struct error *err)
 	CLEANUP(closep) int fd = create_executable();
 	int high;
 
-	if (fd < 0 || fchmod(fd, 0777) < 0 || write_image(fd) < 0)
+	if (fd < 0 || fchmod(fd, 0777) < 0 ||
+		write_all(fd, init_image_begin, (size_t)(init_image_end - init_image_begin)) < 0)
 		return error_errno(err, errno, "cannot lay out init");
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
 		return error_errno(err, errno, "cannot seal init");

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/strbuf.h"
 
 enum {
@@ -59,24 +60,20 @@ struct command_cgroup {
 	void *data;
 };
 
-static int read_text(const char *path, struct strbuf *out, struct error *err)
+static int read_table(const char *path, struct strbuf *out, struct error *err)
 {
-	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = -1;
-	char *room;
+	int r = read_text(path, out);
 
-	while (fd >= 0 && (room = strbuf_room(out, 65536)) && (n = read(fd, room, 65536)) > 0)
-		strbuf_grown(out, (size_t)n);
-	return n == 0 ? 0 : error_errno(err, errno, "cannot read '%s'", path);
+	return r < 0 ? error_errno(err, -r, "cannot read '%s'", path) : 0;
 }
 
 static int locate_own(struct strbuf *out, struct error *err)
 {
 	CLEANUP(strbuf_fini) struct strbuf mounts = STRBUF_INIT, own = STRBUF_INIT;
-	int r = read_text("/proc/self/mountinfo", &mounts, err);
+	int r = read_table("/proc/self/mountinfo", &mounts, err);
 
 	if (r == 0)
-		r = read_text("/proc/self/cgroup", &own, err);
+		r = read_table("/proc/self/cgroup", &own, err);
 	return r < 0 ? r : cgroup_locate(mounts.data, own.data, out, err);
 }
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -408,10 +408,7 @@ static int open_pipes(
 
 static void set_deadlines(struct exec *exec, const struct command *command)
 {
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	exec->result.started_at = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	exec->result.started_at = unix_now();
 	exec->started_ms = loop_now_ms();
 	exec->idle_timeout_ms = command->idle_timeout_ms;
 	if (command->timeout_ms && command->timeout_ms < never_ms)

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "config/settings.h"
 #include "pool/command.h"
 #include "pool/environment.h"
@@ -20,25 +21,12 @@ static const char read_script[] = ". /proc/self/fd/3";
 static const char close_script[] =
 	"exec 3<&-;"; /* before the text, on its first line: line numbers stay */
 
-static bool write_all(int fd, const char *bytes, size_t size)
-{
-	while (size > 0) {
-		ssize_t n = write(fd, bytes, size);
-
-		if (n < 0)
-			return false;
-		bytes += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 static int script_memfd(const char *text, int *ret_fd, struct error *err)
 {
 	CLEANUP(closep) int fd = memfd_create("script", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (fd < 0 || !write_all(fd, close_script, sizeof(close_script) - 1) ||
-		!write_all(fd, text, strlen(text)) ||
+	if (fd < 0 || write_all(fd, close_script, sizeof(close_script) - 1) < 0 ||
+		write_all(fd, text, strlen(text)) < 0 ||
 		fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) <
 			0)
 		return error_errno(err, errno, "cannot keep a script of %zu bytes", strlen(text));

@@ -8,9 +8,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "pool/bubble.h"
 #include "pool/cgroup.h"
@@ -111,15 +111,13 @@ bool slot_step(struct slot *slot, enum slot_event on, enum reason reason)
 {
 	struct pool *pool = slot->pool;
 	enum slot_state from = slot->state;
-	struct timespec now;
 
 	if (!slot_next_state(from, on, &slot->state)) {
 		log_error("slot %s: no move from %s on %s", slot->name, slot_state_name(from),
 			slot_event_name(on));
 		return false;
 	}
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	slot->since = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	slot->since = unix_now();
 	events_add(pool->events, &(struct event){
 					 .kind = "slot",
 					 .id = slot->name,
