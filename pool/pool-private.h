@@ -36,11 +36,6 @@ enum {
 	LATE_RUNS_MAX = 256, /* ended ones whose pipes background processes still hold */
 };
 
-struct stop_waiter {
-	struct stop_waiter *next;
-	pool_done_fn *done;
-	void *data;
-};
 
 struct pool {
 	struct loop *loop;
@@ -75,8 +70,9 @@ struct pool {
 	unsigned start_failures;  /* slots whose first start failed */
 	struct error start_error; /* of the first of them */
 
-	bool stopping, clearing_trash, stop_over;
-	struct stop_waiter *stop_waiters;
+	bool stopping, awaiting_cgroups, clearing_trash;
+	pool_done_fn *stopped;
+	void *stopped_data;
 	struct loop_timer *stop_timer;
 	struct error stop_error;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "pool/pool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -43,7 +44,6 @@ static void tell_started(struct pool *pool, int r, const struct error *err)
 	pool_done_fn *started = pool->started;
 
 	pool->started = NULL;
-	loop_timer_stop(take_ptr(&pool->start_timer));
 	started(pool->started_data, r, err);
 }
 
@@ -79,6 +79,8 @@ static void handle_start_timeout(void *data)
 	unsigned ready = 0;
 	int r;
 
+	if (!pool->started)
+		return;
 	for (unsigned i = 0; i < pool->slot_count; i++)
 		ready += pool->slots[i]->booted;
 	r = error_set(&err, ETIMEDOUT,
@@ -91,8 +93,7 @@ void pool_start(struct pool *pool, pool_done_fn *started, void *data)
 {
 	pool->started = started;
 	pool->started_data = data;
-	(void)loop_timer_start(pool->loop, pool->config->pool.wait_ready_timeout_ms,
-		handle_start_timeout, pool, &pool->start_timer, NULL);
+	loop_timer_restart(pool->start_timer, pool->config->pool.wait_ready_timeout_ms);
 	for (unsigned i = 0; i < pool->slot_count; i++)
 		slot_want_start(pool->slots[i]);
 	pool_wake(pool);
@@ -102,17 +103,11 @@ void pool_start(struct pool *pool, pool_done_fn *started, void *data)
 
 static void tell_stopped(struct pool *pool)
 {
-	int r = -pool->stop_error.code;
+	pool_done_fn *stopped = pool->stopped;
+	struct error err = pool->stop_error;
 
-	pool->stop_over = true;
-	loop_timer_stop(take_ptr(&pool->stop_timer));
-	while (pool->stop_waiters) {
-		struct stop_waiter waiter = *pool->stop_waiters;
-
-		free(pool->stop_waiters);
-		pool->stop_waiters = waiter.next;
-		waiter.done(waiter.data, r, r < 0 ? &pool->stop_error : NULL);
-	}
+	pool->stopped = NULL;
+	stopped(pool->stopped_data, -err.code, err.code ? &err : NULL);
 }
 
 static void handle_trash_empty(void *data, int r, const struct error *err)
@@ -140,6 +135,8 @@ static void handle_stop_timeout(void *data)
 {
 	struct pool *pool = data;
 
+	if (!pool->awaiting_cgroups || pool->clearing_trash)
+		return;
 	(void)error_reason(&pool->stop_error, EBUSY, REASON_KILL_INCOMPLETE,
 		"%u cgroups below '%s' are still populated", cgroups_leaving(pool->cgroups),
 		cgroups_path(pool->cgroups));
@@ -154,9 +151,9 @@ static void check_stopped(struct pool *pool)
 		if (pool->slots[i]->state != SLOT_EMPTY)
 			return;
 	if (pool->cgroups && cgroups_leaving(pool->cgroups) > 0) {
-		if (!pool->stop_timer)
-			(void)loop_timer_start(pool->loop, STOP_CGROUPS_MS, handle_stop_timeout,
-				pool, &pool->stop_timer, NULL);
+		if (!pool->awaiting_cgroups)
+			loop_timer_restart(pool->stop_timer, STOP_CGROUPS_MS);
+		pool->awaiting_cgroups = true;
 		return;
 	}
 	clear_trash(pool);
@@ -169,17 +166,11 @@ static void handle_cgroups_gone(void *data)
 
 void pool_stop(struct pool *pool, pool_done_fn *stopped, void *data)
 {
-	struct stop_waiter *waiter = calloc(1, sizeof(*waiter));
-
-	if (waiter) {
-		*waiter = (struct stop_waiter){
-			.next = pool->stop_waiters, .done = stopped, .data = data};
-		pool->stop_waiters = waiter;
-	}
-	pool_wake(pool);
-	if (pool->stopping)
-		return;
+	assert(!pool->stopping);
 	pool->stopping = true;
+	pool->stopped = stopped;
+	pool->stopped_data = data;
+	pool_wake(pool);
 	pool->start_first = NULL;
 	pool->start_last = &pool->start_first;
 	supervisor_stop(pool);
@@ -194,10 +185,7 @@ static void handle_turn(void *data)
 	lending_serve(pool);
 	runs_serve(pool);
 	check_started(pool);
-	if (pool->stop_over && pool->stop_waiters)
-		tell_stopped(pool);
-	else
-		check_stopped(pool);
+	check_stopped(pool);
 }
 
 /* ---- Create and destroy ---- */
@@ -217,8 +205,6 @@ static void slot_free(struct slot *slot)
 
 void pool_destroy(struct pool *pool)
 {
-	struct stop_waiter *next;
-
 	if (!pool)
 		return;
 	supervisor_stop(pool);
@@ -228,10 +214,6 @@ void pool_destroy(struct pool *pool)
 		slot_free(pool->slots[i]);
 	free(pool->slots);
 	lending_destroy(pool);
-	for (struct stop_waiter *waiter = pool->stop_waiters; waiter; waiter = next) {
-		next = waiter->next;
-		free(waiter);
-	}
 	loop_timer_stop(pool->turn);
 	loop_timer_stop(pool->start_timer);
 	loop_timer_stop(pool->stop_timer);
@@ -341,10 +323,24 @@ static void open_cgroups(struct pool *pool)
 	cgroups_on_gone(pool->cgroups, handle_cgroups_gone, pool);
 }
 
+/* All at once, so that no start and no stop can be short of memory for one. */
+static int make_timers(struct pool *pool, struct error *err)
+{
+	int r = loop_timer_start(pool->loop, 0, handle_turn, pool, &pool->turn, err);
+
+	if (r == 0)
+		r = loop_timer_start(
+			pool->loop, 0, handle_start_timeout, pool, &pool->start_timer, err);
+	if (r == 0)
+		r = loop_timer_start(
+			pool->loop, 0, handle_stop_timeout, pool, &pool->stop_timer, err);
+	return r;
+}
+
 static int pool_fill(struct pool *pool, struct error *err)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	int r = loop_timer_start(pool->loop, 0, handle_turn, pool, &pool->turn, err);
+	int r = make_timers(pool, err);
 
 	pool->starting_max = cpus > 0 ? 2 * (unsigned)cpus : 2;
 	random_word(pool->run_id);

@@ -58,7 +58,7 @@ typedef void pool_done_fn(void *data, int r, const struct error *err);
  * are retried); -EBUSY when it is stopped meanwhile. */
 void pool_start(struct pool *pool, pool_done_fn *started, void *data);
 /* No new loans (-EBUSY, stopping); every slot is killed; stopped() runs when no process, cgroup or
- * directory is left. */
+ * directory is left. Once. */
 void pool_stop(struct pool *pool, pool_done_fn *stopped, void *data);
 
 /* r 0: the slot is the holder's until pool_return(). Else slot is NULL and err says why. */
