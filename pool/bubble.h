@@ -45,7 +45,7 @@ struct bubble_options {
 };
 
 struct bubble_hooks {
-	void (*ready)(void *data);
+	void (*ready)(void *data); /* not after bubble_kill() */
 	/*
 	 * No process of it lives any more. Runs once, last. why->code is ECANCELED after
 	 * bubble_kill(), ENOTCONN (slot_lost) when it died by itself, else why it never got ready.

@@ -36,7 +36,6 @@ enum {
 	LATE_RUNS_MAX = 256, /* ended ones whose pipes background processes still hold */
 };
 
-
 struct pool {
 	struct loop *loop;
 	const struct config *config;

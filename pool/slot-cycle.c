@@ -221,9 +221,6 @@ static void handle_ready(void *data)
 	slot->last_pong_ms = slot->ready_ms = loop_now_ms();
 	free(take_ptr(&slot->former));
 	slot->end_reason = REASON_NONE;
-	if (slot->state ==
-		SLOT_RELEASING) /* it was stopped meanwhile, and its death is on its way */
-		return;
 	(void)slot_step(slot, SLOT_BOOTED, REASON_NONE);
 	leave_turn(slot);
 }
@@ -435,7 +432,7 @@ void slot_begin_stop(struct slot *slot)
 {
 	loop_timer_stop(take_ptr(&slot->retry));
 	slot->waits_for_turn = false;
-	if (!slot->end_reason)
+	if (slot->state != SLOT_RELEASING)
 		slot->end_reason = REASON_STOPPING;
 	switch (slot->state) {
 	case SLOT_EMPTY:

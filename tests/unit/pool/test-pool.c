@@ -21,6 +21,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/operation.h"
+#include "base/strbuf.h"
+#include "pool/events.h"
 #include "pool/process.h"
 #include "tests/support/bubble-fixture.h"
 #include "tests/support/pool-fixture.h"
@@ -340,6 +342,24 @@ static void a_stop_in_the_middle_of_starts_and_resets_is_clean(void **state)
 	assert_int_equal(holdings_now(f).children, 0);
 }
 
+static void a_slot_stopped_while_it_starts_again_says_so(void **state)
+{
+	CLEANUP(strbuf_fini) struct strbuf lines = STRBUF_INIT;
+	struct pool_fixture *f = *state;
+	struct slot *slot = loan_take(f, "a");
+
+	pool_return(f->pool, slot, REASON_TERMINATED);
+	pool_fixture_wait_state(f, slot, SLOT_RESTARTING);
+	pool_fixture_close(f);
+	events_render(f->events, &lines);
+	assert_non_null(strstr(
+		lines.data, "\"from\":\"LEASED\",\"to\":\"RELEASING\",\"reason\":\"terminated\""));
+	assert_non_null(strstr(lines.data,
+		"\"from\":\"RESTARTING\",\"to\":\"RELEASING\",\"reason\":\"stopping\""));
+	assert_non_null(strstr(
+		lines.data, "\"from\":\"RELEASING\",\"to\":\"RESETTING\",\"reason\":\"stopping\""));
+}
+
 static void rounds_leave_descriptors_processes_and_cgroups_as_before(void **state)
 {
 	struct pool_fixture *f = *state;
@@ -568,6 +588,7 @@ int main(int argc, char **argv)
 		ONE(returning_twice_is_harmless),
 		THREE(a_stop_leaves_no_process_no_cgroup_and_no_directory),
 		THREE(a_stop_in_the_middle_of_starts_and_resets_is_clean),
+		ONE(a_slot_stopped_while_it_starts_again_says_so),
 		ONE(rounds_leave_descriptors_processes_and_cgroups_as_before),
 		THREE(sixty_four_waiters_on_three_slots_are_all_served_once),
 		cmocka_unit_test(what_a_killed_daemon_left_is_cleared_by_the_next_start),
