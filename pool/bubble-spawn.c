@@ -139,12 +139,7 @@ static int run_words(struct bubble *bubble, const struct bubble_options *options
 	if (r < 0)
 		return error_errno(err, -r, "cannot start '%s'", bubble->kit->bwrap);
 	bubble->runner_fd = pidfd_open(bubble->runner_pid, 0);
-	if (bubble->runner_fd < 0) {
-		r = error_errno(err, errno, "pidfd_open of bwrap");
-		(void)kill(-bubble->runner_pid, SIGKILL);
-		return r;
-	}
-	return 0;
+	return bubble->runner_fd < 0 ? error_errno(err, errno, "pidfd_open of bwrap") : 0;
 }
 
 int bubble_spawn_runner(

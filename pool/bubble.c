@@ -384,6 +384,31 @@ static int watch_all(struct bubble *bubble, struct error *err)
 	return r;
 }
 
+static void reap_work(void *data)
+{
+	const pid_t *group = data;
+	siginfo_t info;
+
+	while (waitid(P_PGID, (id_t)*group, &info, WEXITED) == 0)
+		;
+}
+
+/* It was started and nobody will watch it. Where there is no memory it stays a zombie. */
+static void discard_runner(struct bubble *bubble)
+{
+	pid_t *group;
+
+	if (bubble->runner_pid <= 0)
+		return;
+	(void)kill(-bubble->runner_pid, SIGKILL);
+	group = malloc(sizeof(*group));
+	if (group)
+		*group = bubble->runner_pid;
+	if (group && loop_work(bubble->loop, reap_work, free, group, NULL) < 0)
+		free(group);
+	bubble->runner_pid = 0; /* another's, once it was reaped */
+}
+
 int bubble_spawn(struct loop *loop, struct bubble_kit *kit, const struct bubble_options *options,
 	const struct bubble_hooks *hooks, struct bubble **ret_bubble, struct error *err)
 {
@@ -405,6 +430,7 @@ int bubble_spawn(struct loop *loop, struct bubble_kit *kit, const struct bubble_
 	if (r == 0)
 		r = watch_all(bubble, err);
 	if (r < 0) {
+		discard_runner(bubble);
 		bubble_destroy(bubble);
 		return error_wrap(err, "slot %u", options->slot);
 	}

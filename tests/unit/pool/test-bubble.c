@@ -353,6 +353,84 @@ static void a_daemon_without_descriptors_says_so(void **state)
 	assert_why(fixture, EMFILE, "no descriptor left");
 }
 
+static void note_ready(void *data)
+{
+}
+
+static void note_died(void *data, const struct error *why)
+{
+	*(bool *)data = true;
+}
+
+/* With descriptors below n, and a cgroup, which takes one more of them. False: they were too few. */
+static bool start_with_descriptors(struct fixture *fixture, rlim_t n, int cgroup_fd)
+{
+	struct bubble_options options = fixture_options(fixture, 0);
+	bool died = false;
+	const struct bubble_hooks hooks = {.ready = note_ready, .died = note_died, .data = &died};
+	struct rlimit before, few;
+	struct bubble *bubble;
+	int r;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){n, before.rlim_max};
+	options.cgroup_fd = cgroup_fd;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	r = bubble_spawn(fixture->loop, fixture->kit, &options, &hooks, &bubble, NULL);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	if (r < 0)
+		return false;
+	bubble_kill(bubble);
+	fixture_wait(fixture, &died);
+	bubble_destroy(bubble);
+	return true;
+}
+
+static void handle_late(void *data)
+{
+	*(bool *)data = true;
+}
+
+static bool have_children(void)
+{
+	siginfo_t info;
+
+	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static void a_start_that_fails_half_way_leaves_no_zombie(void **state)
+{
+	struct fixture *fixture = *state;
+	unsigned before = fixture_open_fds();
+	int no_cgroup = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct loop_timer *timer;
+	bool late = false;
+	siginfo_t info = {0};
+	rlim_t n = 4;
+	int low[32];
+
+	for (unsigned i = 0; i < 32; i++) /* the spawn's own are above 16: none is free below */
+		low[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0)
+		info = (siginfo_t){0}; /* orphans of the tests before */
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+	while (!start_with_descriptors(fixture, n, no_cgroup))
+		n++;
+	assert_in_range(n, 8, 100);
+	assert_int_equal(
+		loop_timer_start(fixture->loop, 20000, handle_late, &late, &timer, NULL), 0);
+	while (have_children() && !late)
+		fixture_turn(fixture);
+	loop_timer_stop(timer);
+	(void)close(no_cgroup);
+	for (unsigned i = 0; i < 32; i++)
+		(void)close(low[i]);
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	assert_false(have_children());
+	assert_int_equal(fixture_open_fds(), before);
+}
+
 static void a_missing_bwrap_is_said_with_the_way_out(void **state)
 {
 	struct fixture fixture;
@@ -484,6 +562,7 @@ int main(int argc, char **argv)
 		REAL(a_failed_step_ends_the_start_with_its_name),
 		REAL(bwraps_own_complaint_is_the_reason),
 		REAL(a_daemon_without_descriptors_says_so),
+		REAL(a_start_that_fails_half_way_leaves_no_zombie),
 		cmocka_unit_test(a_missing_bwrap_is_said_with_the_way_out),
 		cmocka_unit_test(the_last_line_of_standard_error_is_told),
 		cmocka_unit_test(a_start_that_takes_too_long_is_ended),
