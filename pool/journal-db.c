@@ -11,6 +11,8 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/io.h"
+#include "base/strbuf.h"
 
 enum { JOURNAL_VERSION = 1 };
 
@@ -40,6 +42,14 @@ static const char schema[] =
 	" deadline REAL NOT NULL, spec TEXT NOT NULL);"
 	"PRAGMA user_version = 1;"
 	"COMMIT;";
+
+/* After a restart of the machine a slot's pid, and even its time of birth, may be another's. */
+static const char same_boot_text[] = "SELECT 1 FROM boot WHERE id = %Q";
+static const char new_boot_text[] = "BEGIN;"
+				    "UPDATE slots SET pid = 0, pid_starttime = 0;"
+				    "DELETE FROM boot;"
+				    "INSERT INTO boot VALUES (%Q);"
+				    "COMMIT;";
 
 struct journal_db {
 	sqlite3 *sqlite;
@@ -91,17 +101,41 @@ static int execute(struct journal_db *db, const char *sql, struct error *err)
 	return code == SQLITE_OK ? 0 : failure(db, code, "cannot write", err);
 }
 
-static int read_version(struct journal_db *db, int *ret_version, struct error *err)
+/* The first column of the first row; 0 when there is none. */
+static int read_number(struct journal_db *db, const char *sql, int *ret_number, struct error *err)
 {
 	sqlite3_stmt *statement = NULL;
-	int code = sqlite3_prepare_v2(db->sqlite, "PRAGMA user_version", -1, &statement, NULL);
+	int code = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
 
 	if (code == SQLITE_OK)
 		code = sqlite3_step(statement);
-	if (code == SQLITE_ROW)
-		*ret_version = sqlite3_column_int(statement, 0);
+	if (errno_of(code) == 0)
+		*ret_number = code == SQLITE_ROW ? sqlite3_column_int(statement, 0) : 0;
 	(void)sqlite3_finalize(statement);
-	return code == SQLITE_ROW ? 0 : failure(db, code, "cannot read", err);
+	return errno_of(code) == 0 ? 0 : failure(db, code, "cannot read", err);
+}
+
+static int note_boot(struct journal_db *db, struct error *err)
+{
+	CLEANUP(strbuf_fini) struct strbuf id = STRBUF_INIT;
+	char *same_boot, *new_boot;
+	int same = 0, r;
+
+	r = execute(db, "CREATE TABLE IF NOT EXISTS boot (id TEXT NOT NULL)", err);
+	if (r < 0)
+		return r;
+	r = read_text("/proc/sys/kernel/random/boot_id", &id);
+	if (r < 0)
+		return error_errno(err, -r, "cannot read the machine's boot_id");
+	same_boot = sqlite3_mprintf(same_boot_text, id.data);
+	new_boot = sqlite3_mprintf(new_boot_text, id.data);
+	r = same_boot && new_boot ? read_number(db, same_boot, &same, err)
+				  : error_set(err, ENOMEM, "no memory for the journal");
+	if (r == 0 && !same)
+		r = execute(db, new_boot, err);
+	sqlite3_free(same_boot);
+	sqlite3_free(new_boot);
+	return r;
 }
 
 static int bring_up(struct journal_db *db, struct error *err)
@@ -111,16 +145,16 @@ static int bring_up(struct journal_db *db, struct error *err)
 
 	if (r < 0)
 		return r;
-	r = read_version(db, &version, err);
+	r = read_number(db, "PRAGMA user_version", &version, err);
+	if (r == 0 && version == 0)
+		r = execute(db, schema, err);
 	if (r < 0)
 		return r;
-	if (version == 0)
-		return execute(db, schema, err);
-	if (version != JOURNAL_VERSION)
+	if (version != 0 && version != JOURNAL_VERSION)
 		return error_set(err, EUCLEAN,
 			"the journal '%s' is of version %d, this daemon knows %d; move it away to start afresh",
 			db->path, version, JOURNAL_VERSION);
-	return 0;
+	return note_boot(db, err);
 }
 
 static int prepare_all(struct journal_db *db, struct error *err)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -273,6 +274,24 @@ static void closing_with_rows_under_way_writes_them_and_tells_nobody(void **stat
 	assert_true(f->seen.size > 0);
 }
 
+static void after_a_restart_of_the_machine_a_pid_is_nobodys(void **state)
+{
+	struct fixture *f = *state;
+	char path[256];
+	sqlite3 *db;
+
+	open_journal(f);
+	journal_put_slot(f->journal, &slot_row, NULL, NULL);
+	close_journal(f);
+	(void)snprintf(path, sizeof(path), "%s/journal.db", f->state_dir);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "UPDATE boot SET id = 'x'", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	open_journal(f);
+	assert_int_equal(journal_each_slot(f->journal, note_slot, f, NULL), 0);
+	assert_string_equal(f->seen.data, "3 g7 LEASED 0@0 /d \n");
+}
+
 #define CASE(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -285,6 +304,7 @@ int main(void)
 		CASE(the_directory_is_passable_and_the_file_private),
 		CASE(a_damaged_file_is_named_with_the_way_out),
 		CASE(a_write_that_fails_is_told_and_costs_no_later_row),
+		CASE(after_a_restart_of_the_machine_a_pid_is_nobodys),
 		CASE(closing_with_rows_under_way_writes_them_and_tells_nobody),
 	};
 
