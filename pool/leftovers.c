@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "config/settings.h"
 #include "pool/cgroup.h"
 #include "pool/journal.h"
 #include "pool/pool-private.h"
@@ -19,6 +21,7 @@
 struct leftovers {
 	struct pool *pool;
 	unsigned killed, cgroups, dirs;
+	unsigned known; /* slots that the journal knows: those below this number */
 	struct error *err;
 	int r;
 };
@@ -63,6 +66,8 @@ static void clear_row(void *data, const struct journal_slot *row)
 	struct pool *pool = left->pool;
 	struct journal_slot empty = *row;
 
+	if (row->slot >= left->known)
+		left->known = row->slot + 1;
 	clear_process(left, row);
 	if (row->cgroup[0] == '/')
 		clear_cgroup(left, row->cgroup);
@@ -83,6 +88,9 @@ static void clear_subtree(struct leftovers *left)
 	DIR *dir = left->pool->cgroups ? opendir(cgroups_path(left->pool->cgroups)) : NULL;
 	struct dirent *entry;
 
+	if (!dir && left->pool->cgroups)
+		log_warn("cannot list the cgroups in '%s': %s", cgroups_path(left->pool->cgroups),
+			strerrordesc_np(errno));
 	while (dir && (entry = readdir(dir))) {
 		CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
 
@@ -98,18 +106,34 @@ static bool is_slot_name(const char *name)
 	return strlen(name) >= 4 && strspn(name, "0123456789") == strlen(name);
 }
 
+/* The journal was damaged or removed: what the slot's directory alone tells is said once. */
+static void warn_of_unknown(struct leftovers *left, const char *name)
+{
+	if (strtoul(name, NULL, 10) < left->known)
+		return;
+	log_warn(
+		"the journal in '%s' knows nothing of slot %s, whose directory is here: processes of it may still run without being known, and generations count from 1 again",
+		left->pool->config->dressage.state_dir, name);
+	left->known = UINT_MAX;
+}
+
 static void clear_directories(struct leftovers *left)
 {
 	struct pool *pool = left->pool;
 	CLEANUP(closedirp) DIR *dir = opendir(pool->slots_dir);
 	struct dirent *entry;
 
-	while (dir && (entry = readdir(dir))) {
+	if (!dir) {
+		fail(left, error_errno(left->err, errno, "cannot list '%s'", pool->slots_dir));
+		return;
+	}
+	while ((entry = readdir(dir))) {
 		CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
 		int r;
 
 		if (!is_slot_name(entry->d_name))
 			continue;
+		warn_of_unknown(left, entry->d_name);
 		strbuf_addf(&path, "%s/%s", pool->slots_dir, entry->d_name);
 		r = slot_dirs_remove(path.data, pool->trash, left->err);
 		if (r < 0)
