@@ -115,9 +115,13 @@ static bool is_blocked(void *data, const struct waiter *waiter)
 
 	if (request_of((struct waiter *)waiter)->impatient)
 		return false;
-	for (unsigned i = 0; i < pool->slot_count; i++)
-		if (pool->slots[i]->former && !strcmp(pool->slots[i]->former, waiter->holder))
+	for (unsigned i = 0, left = pool->former_count; left > 0 && i < pool->slot_count; i++) {
+		const char *former = pool->slots[i]->former;
+
+		if (former && !strcmp(former, waiter->holder))
 			return true;
+		left -= former != NULL;
+	}
 	return false;
 }
 
@@ -234,13 +238,22 @@ void lending_destroy(struct pool *pool)
 	}
 }
 
+void slot_forget_former(struct slot *slot)
+{
+	if (!slot->former)
+		return;
+	free(take_ptr(&slot->former));
+	slot->pool->former_count--;
+}
+
 void pool_return(struct pool *pool, struct slot *slot, enum reason reason)
 {
 	if (slot->state != SLOT_LEASED &&
 		slot->state != SLOT_LOST) /* stopping, or given back already */
 		return;
-	free(slot->former);
+	slot_forget_former(slot);
 	slot->former = take_ptr(&slot->holder);
+	slot->pool->former_count++;
 	slot->failures = 0;
 	slot_begin_release(slot, reason);
 }

@@ -55,6 +55,7 @@ struct pool {
 
 	struct queue queue;       /* of struct request */
 	unsigned impatient_count; /* of those in the queue that do not wait */
+	unsigned former_count;    /* slots with a former holder */
 	struct request *finished, **finished_last;
 	struct run *failed_runs, **failed_runs_last;
 	bool draining;
@@ -123,6 +124,7 @@ void random_word(char word[RANDOM_WORD]);
 
 /* lending.c */
 void lending_serve(struct pool *pool);
+void slot_forget_former(struct slot *slot);
 void lending_destroy(struct pool *pool);
 
 /* slot-cycle.c */

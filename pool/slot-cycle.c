@@ -153,7 +153,7 @@ static void fail_start(struct slot *slot, const struct error *why)
 		pool->start_error = *why;
 	(void)slot_step(slot, SLOT_BROKE, why->reason);
 	slot->tried = true;
-	free(take_ptr(&slot->former));
+	slot_forget_former(slot);
 	leave_turn(slot);
 	supervisor_retry(slot);
 }
@@ -219,7 +219,7 @@ static void handle_ready(void *data)
 	slot->booted = true;
 	slot->tried = true;
 	slot->last_pong_ms = slot->ready_ms = loop_now_ms();
-	free(take_ptr(&slot->former));
+	slot_forget_former(slot);
 	slot->end_reason = REASON_NONE;
 	(void)slot_step(slot, SLOT_BOOTED, REASON_NONE);
 	leave_turn(slot);
