@@ -17,6 +17,7 @@
 #include "config/settings.h"
 #include "pool/bubble.h"
 #include "pool/cgroup.h"
+#include "pool/events.h"
 #include "pool/pool-private.h"
 #include "pool/state-dir.h"
 #include "pool/trash.h"
@@ -276,6 +277,22 @@ static char *absolute(const char *dir, const char *name)
 	return real && asprintf(&path, "%s/%s", real, name) >= 0 ? path : NULL;
 }
 
+/* The disk fills, which nobody else would tell. */
+static void handle_trash_trouble(void *data, const struct error *err)
+{
+	struct pool *pool = data;
+
+	if (err)
+		log_warn("'%s': %s", pool->trash_dir, err->text);
+	events_add(pool->events, &(struct event){
+					 .kind = "daemon",
+					 .id = "trash",
+					 .from = err ? "EMPTYING" : "STUCK",
+					 .to = err ? "STUCK" : "EMPTYING",
+					 .why = err ? err->text : "",
+				 });
+}
+
 /* One pool a slot directory: another daemon with a state directory of its own may be told to use
  * the same. */
 static int open_places(struct pool *pool, struct error *err)
@@ -299,7 +316,10 @@ static int open_places(struct pool *pool, struct error *err)
 		return error_set(err, EBUSY,
 			"'%s' is in use by another daemon; choose another slot_dir",
 			pool->slots_dir);
-	return trash_create(pool->loop, pool->trash_dir, &pool->trash, err);
+	r = trash_create(pool->loop, pool->trash_dir, &pool->trash, err);
+	if (r == 0)
+		trash_on_trouble(pool->trash, handle_trash_trouble, pool);
+	return r;
 }
 
 static int open_kit(struct pool *pool, struct error *err)

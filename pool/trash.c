@@ -123,14 +123,18 @@ static void empty_directory(struct emptying *e, const char *name)
 		note_failure(e, errno);
 }
 
-/* True when it saw anything at all. */
+/* True when it saw anything at all, or could not look. */
 static bool empty_once(struct emptying *e)
 {
 	CLEANUP(closedirp) DIR *dir = open_listing(e->top_fd, ".");
 	struct dirent *entry;
 	bool seen = false;
 
-	while (dir && (entry = readdir(dir))) {
+	if (!dir) {
+		note_failure(e, errno);
+		return true;
+	}
+	while ((entry = readdir(dir))) {
 		if (is_dots(entry->d_name))
 			continue;
 		seen = true;
@@ -168,8 +172,21 @@ struct trash {
 	struct error err;
 	void (*empty)(void *data, int r, const struct error *err);
 	void *data;
+	bool troubled; /* and told so */
+	void (*trouble)(void *data, const struct error *err);
+	void *trouble_data;
 	struct loop_timer *soon;
 };
+
+static void tell_trouble(struct trash *trash)
+{
+	bool troubled = trash->r < 0;
+
+	if (troubled == trash->troubled || !trash->trouble)
+		return;
+	trash->troubled = troubled;
+	trash->trouble(trash->trouble_data, troubled ? &trash->err : NULL);
+}
 
 static void tell_when_empty(void *data)
 {
@@ -252,9 +269,12 @@ static void worked(void *data)
 	bool again = trash->state & WANTED;
 
 	trash->state = 0;
-	if (trash->orphaned)
+	if (trash->orphaned) {
 		trash_free(trash);
-	else if (again)
+		return;
+	}
+	tell_trouble(trash);
+	if (again)
 		begin(trash);
 	else
 		tell_when_empty(trash);
@@ -272,6 +292,7 @@ static void begin(struct trash *trash)
 	trash->state = 0;
 	trash->r = r;
 	trash->err = err;
+	tell_trouble(trash);
 }
 
 void trash_wake(struct trash *trash)
@@ -280,6 +301,13 @@ void trash_wake(struct trash *trash)
 		trash->state |= WANTED;
 	else
 		begin(trash);
+}
+
+void trash_on_trouble(
+	struct trash *trash, void (*fn)(void *data, const struct error *err), void *data)
+{
+	trash->trouble = fn;
+	trash->trouble_data = data;
 }
 
 void trash_on_empty(

@@ -32,6 +32,10 @@ int trash_fd(const struct trash *trash);
 void trash_name(struct trash *trash, char name[64]);
 /* There is something new in it. */
 void trash_wake(struct trash *trash);
+/* Runs fn whenever a round leaves something that the rounds before did not (err says why), and when
+ * everything goes again (NULL). */
+void trash_on_trouble(
+	struct trash *trash, void (*fn)(void *data, const struct error *err), void *data);
 /* Runs fn once, later: when nothing is left to do. r: as trash_empty() of the last round. Only one
  * can wait. */
 void trash_on_empty(

@@ -223,6 +223,58 @@ static void a_woken_trash_empties_itself_in_the_background(void **state)
 	loop_destroy(loop);
 }
 
+static void note_stuck(void *data, int r, const struct error *err)
+{
+	assert_int_equal(r, -EMFILE);
+	*(bool *)data = true;
+}
+
+struct trouble {
+	bool told;
+	int code;
+};
+
+static void note_trouble(void *data, const struct error *err)
+{
+	*(struct trouble *)data = (struct trouble){.told = true, .code = err ? err->code : 0};
+}
+
+static void a_trash_that_cannot_be_emptied_says_so_once_and_when_it_can_again(void **state)
+{
+	const struct place *place = *state;
+	struct trouble trouble = {0};
+	struct rlimit before, none;
+	struct trash *trash = NULL;
+	struct loop *loop = NULL;
+	bool empty = false;
+	char path[128];
+
+	assert_int_equal(loop_create(&loop, NULL), 0);
+	(void)snprintf(path, sizeof(path), "%s/trash", place->dir);
+	assert_int_equal(trash_create(loop, path, &trash, NULL), 0);
+	trash_on_trouble(trash, note_trouble, &trouble);
+	make_file(trash_fd(trash), "old");
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){0, before.rlim_max};
+	for (unsigned i = 0; i < 2; i++) {
+		empty = false;
+		trouble.told = false;
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+		trash_wake(trash);
+		trash_on_empty(trash, note_stuck, &empty);
+		turn_until(loop, &empty);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+		assert_int_equal(trouble.told, i == 0);
+		assert_int_equal(trouble.code, EMFILE);
+	}
+	trouble.told = false;
+	trash_wake(trash);
+	turn_until(loop, &trouble.told);
+	assert_int_equal(trouble.code, 0);
+	trash_destroy(trash);
+	loop_destroy(loop);
+}
+
 static void a_slots_directories_are_replaced_with_the_right_owners_and_modes(void **state)
 {
 	static const struct {
@@ -277,6 +329,7 @@ int main(int argc, char **argv)
 		CASE(directories_that_nobody_may_read_or_change_are_removed),
 		CASE(every_kind_of_file_goes_whatever_its_name),
 		CASE(a_woken_trash_empties_itself_in_the_background),
+		CASE(a_trash_that_cannot_be_emptied_says_so_once_and_when_it_can_again),
 		CASE(a_slots_directories_are_replaced_with_the_right_owners_and_modes),
 	};
 
