@@ -2,7 +2,9 @@
 #include "pool/events.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -11,21 +13,39 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 
+struct line {
+	uint64_t seq;
+	char *text;
+};
+
+struct ring {
+	size_t keep, first, count;
+	struct line *lines; /* room for `keep` */
+};
+
+/* Commands are many: they have a ring of their own, or nothing else would stay for long. */
+enum { OF_COMMANDS, OF_THE_REST, RING_COUNT };
+
 struct events {
 	uint64_t next_seq; /* of the next event, from 1; it counts the ones that memory was short
 			      for too */
-	size_t keep;
-	size_t first, count;
-	char *lines[]; /* a ring of `keep` */
+	struct ring rings[RING_COUNT];
 };
 
 int events_create(size_t keep, struct events **ret_events, struct error *err)
 {
-	struct events *events = calloc(1, sizeof(*events) + keep * sizeof(events->lines[0]));
+	struct events *events = calloc(1, sizeof(*events));
 
+	for (unsigned i = 0; events && i < RING_COUNT; i++) {
+		events->rings[i].keep = keep;
+		events->rings[i].lines = calloc(keep + 1, sizeof(struct line));
+		if (!events->rings[i].lines) {
+			events_destroy(events);
+			events = NULL;
+		}
+	}
 	if (!events)
 		return error_set(err, ENOMEM, "no memory for %zu events", keep);
-	events->keep = keep;
 	events->next_seq = 1;
 	*ret_events = events;
 	return 0;
@@ -35,8 +55,13 @@ void events_destroy(struct events *events)
 {
 	if (!events)
 		return;
-	for (size_t i = 0; i < events->keep; i++)
-		free(events->lines[i]);
+	for (unsigned i = 0; i < RING_COUNT; i++) {
+		struct ring *ring = &events->rings[i];
+
+		for (size_t j = 0; ring->lines && j < ring->keep; j++)
+			free(ring->lines[j].text);
+		free(ring->lines);
+	}
 	free(events);
 }
 
@@ -67,38 +92,67 @@ static char *render(uint64_t seq, const struct event *event)
 	return strbuf_take(&line, &size);
 }
 
+static bool is_command(const struct event *event)
+{
+	return !strcmp(event->kind, "exec");
+}
+
 static void say(const struct event *event)
 {
 	const char *from = event->from ? event->from : "", *arrow = *from ? " -> " : "";
 	const char *word = reason_word(event->reason);
 	const char *why = event->why ? event->why : "";
 
-	log_info("%s %s: %s%s%s%s%s%s, generation %u%s%s", event->kind, event->id, from, arrow,
-		event->to, *word ? " (" : "", word, *word ? ")" : "", event->generation,
-		*why ? ": " : "", why);
+	(is_command(event) ? log_debug : log_info)("%s %s: %s%s%s%s%s%s, generation %u%s%s",
+		event->kind, event->id, from, arrow, event->to, *word ? " (" : "", word,
+		*word ? ")" : "", event->generation, *why ? ": " : "", why);
+}
+
+static void push(struct ring *ring, uint64_t seq, char *owned_text)
+{
+	size_t at = (ring->first + ring->count) % ring->keep;
+
+	if (ring->count == ring->keep)
+		ring->first = (ring->first + 1) % ring->keep;
+	else
+		ring->count++;
+	free(ring->lines[at].text);
+	ring->lines[at] = (struct line){.seq = seq, .text = owned_text};
 }
 
 void events_add(struct events *events, const struct event *event)
 {
-	char *line = render(events->next_seq++, event);
-	size_t at;
+	struct ring *ring = &events->rings[is_command(event) ? OF_COMMANDS : OF_THE_REST];
+	uint64_t seq = events->next_seq++;
+	char *text = render(seq, event);
 
 	say(event);
-	if (!line || !events->keep) {
-		free(line);
-		return;
-	}
-	at = (events->first + events->count) % events->keep;
-	if (events->count == events->keep)
-		events->first = (events->first + 1) % events->keep;
+	if (text && ring->keep)
+		push(ring, seq, text);
 	else
-		events->count++;
-	free(events->lines[at]);
-	events->lines[at] = line;
+		free(text);
+}
+
+/* NULL when there are not so many. */
+static const struct line *line_at(const struct ring *ring, size_t i)
+{
+	return i < ring->count ? &ring->lines[(ring->first + i) % ring->keep] : NULL;
 }
 
 void events_render(const struct events *events, struct strbuf *out)
 {
-	for (size_t i = 0; i < events->count; i++)
-		strbuf_adds(out, events->lines[(events->first + i) % events->keep]);
+	const struct ring *a = &events->rings[OF_COMMANDS], *b = &events->rings[OF_THE_REST];
+	size_t i = 0, j = 0;
+
+	while (i < a->count || j < b->count) {
+		const struct line *x = line_at(a, i), *y = line_at(b, j);
+
+		if (x && (!y || x->seq < y->seq)) {
+			strbuf_adds(out, x->text);
+			i++;
+		} else {
+			strbuf_adds(out, y->text);
+			j++;
+		}
+	}
 }

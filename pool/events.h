@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * events.h: what happened, one JSON line a state change, the last few thousand kept in memory:
+ * events.h: what happened, one JSON line a state change, the last few thousand of commands and as
+ * many of everything else kept in memory:
  *
  *	{"seq":N,"ts":unix seconds,"kind":"slot","id":"0003","from":"READY","to":"LEASED",
  *	 "reason":"","generation":7}
  *
- * and "why":"a sentence" where there is one. Each is also logged at info. Threads: loop.
+ * and "why":"a sentence" where there is one. Each is also logged: at info, a command's at debug.
+ * A command has one event, at its end: from RUNNING, or "" when it could not be started, to EXITED,
+ * FAILED (to start), KILLED (by us, the reason says why) or LOST (with its slot). Threads: loop.
  */
 #ifndef POOL_EVENTS_H
 #define POOL_EVENTS_H
@@ -20,14 +23,15 @@ struct events;
 struct strbuf;
 
 struct event {
-	const char *kind;      /* "slot", "lease", "daemon" */
-	const char *id;        /* slot number as four digits, lease id, ... */
+	const char *kind; /* "slot", "lease", "exec", "daemon" */
+	const char *id;   /* slot number as four digits, lease id, "0003/12": its 12th command */
 	const char *from, *to; /* states; "" where there is none */
 	enum reason reason;
 	uint32_t generation; /* 0 where there is none */
 	const char *why;     /* what the reason does not say; NULL or "" where there is nothing */
 };
 
+/* keep: lines of commands, and as many of everything else. */
 int events_create(size_t keep, struct events **ret_events, struct error *err);
 void events_destroy(struct events *events);
 

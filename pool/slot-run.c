@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "pool/bubble.h"
 #include "pool/cgroup.h"
 #include "pool/environment.h"
+#include "pool/events.h"
 #include "pool/exec.h"
 #include "pool/pool-private.h"
 
@@ -73,6 +75,32 @@ static void bound_late_runs(struct slot *slot)
 	}
 }
 
+static void tell_event(const struct run *run, const struct command_result *result)
+{
+	const struct slot *slot = run->slot;
+	char id[sizeof(slot->name) + 16], why[32] = "";
+	const char *to = "EXITED";
+
+	if (result->start_error[0])
+		to = "FAILED";
+	else if (result->infra_failure)
+		to = "LOST";
+	else if (result->reason != REASON_NONE)
+		to = "KILLED";
+	else if (result->returncode != 0)
+		(void)snprintf(why, sizeof(why), "returncode %d", result->returncode);
+	(void)snprintf(id, sizeof(id), "%s/%u", slot->name, run->id);
+	events_add(slot->pool->events, &(struct event){
+					       .kind = "exec",
+					       .id = id,
+					       .from = result->started ? "RUNNING" : "",
+					       .to = to,
+					       .reason = result->reason,
+					       .generation = slot->generation,
+					       .why = *why ? why : result->start_error,
+				       });
+}
+
 static void handle_ended(void *data, struct command_result *result)
 {
 	struct run *run = data;
@@ -82,6 +110,7 @@ static void handle_ended(void *data, struct command_result *result)
 	if (++run->slot->late_runs > LATE_RUNS_MAX)
 		pool_wake(run->slot->pool);
 	result->exec_id = run->id;
+	tell_event(run, result);
 	ended(run->data, 0, result, NULL);
 }
 

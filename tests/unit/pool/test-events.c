@@ -90,6 +90,32 @@ static void an_id_with_quotes_and_newlines_stays_one_valid_line(void **state)
 	assert_string_equal(cJSON_GetObjectItem(json, "from")->valuestring, "");
 }
 
+static void many_commands_do_not_push_the_others_out(void **state)
+{
+	CLEANUP(eventsp) struct events *events = NULL;
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	const struct event command = {
+		.kind = "exec", .id = "0003/1", .from = "RUNNING", .to = "EXITED"};
+	const unsigned kept[] = {1, 4, 5, 6};
+	const char *at;
+
+	assert_int_equal(events_create(2, &events, NULL), 0);
+	events_add(events, &lent);
+	for (unsigned i = 0; i < 4; i++)
+		events_add(events, &command);
+	events_add(events, &lent);
+	events_render(events, &text);
+	at = text.data;
+	for (unsigned i = 0; i < 4; i++) {
+		char start[32];
+
+		(void)snprintf(start, sizeof(start), "{\"seq\":%u,", kept[i]);
+		assert_memory_equal(at, start, strlen(start));
+		at = strchr(at, '\n') + 1;
+	}
+	assert_int_equal(*at, '\0');
+}
+
 static void no_events_render_as_nothing(void **state)
 {
 	CLEANUP(eventsp) struct events *events = NULL;
@@ -107,6 +133,7 @@ int main(void)
 		cmocka_unit_test(an_event_is_one_json_line_with_every_field),
 		cmocka_unit_test(the_ring_keeps_the_newest_in_order),
 		cmocka_unit_test(an_id_with_quotes_and_newlines_stays_one_valid_line),
+		cmocka_unit_test(many_commands_do_not_push_the_others_out),
 		cmocka_unit_test(no_events_render_as_nothing),
 	};
 

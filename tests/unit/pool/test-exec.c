@@ -20,6 +20,7 @@
 #include "base/loop.h"
 #include "base/operation.h"
 #include "base/strbuf.h"
+#include "pool/events.h"
 #include "pool/exec.h"
 #include "tests/support/bubble-fixture.h"
 #include "tests/support/pool-fixture.h"
@@ -575,6 +576,40 @@ static void more_lingering_children_than_may_be_drained_do_no_harm(void **state)
 	assert_prints(*state, "echo fine", "fine\n");
 }
 
+static void the_events_tell_how_each_command_ended(void **state)
+{
+	CLEANUP(strbuf_fini) struct strbuf lines = STRBUF_INIT;
+	char *argv[] = {(char *)"no-such-program", NULL};
+	const struct command missing = {.argv = argv};
+	struct run_outcome run;
+
+	assert_prints(*state, "true", "");
+	run_script(f, *state, &run, "exit 3");
+	run_fini(&run);
+	run_command(*state, &run, &missing);
+	run_fini(&run);
+	run_begin_script(*state, &run, "sleep 1000");
+	operation_cancel(run.op);
+	pool_fixture_wait(f, &run.ended);
+	run_fini(&run);
+	run_begin_script(*state, &run, "sleep 1000");
+	pool_return(f->pool, *state, REASON_TERMINATED);
+	pool_fixture_wait(f, &run.ended);
+	run_fini(&run);
+	events_render(f->events, &lines);
+#define EVENT(n, to, reason)                                                                       \
+	"\"kind\":\"exec\",\"id\":\"0000/" n "\",\"from\":\"RUNNING\",\"to\":\"" to                \
+	"\",\"reason\":\"" reason "\",\"generation\":"
+	assert_non_null(strstr(lines.data, EVENT("1", "EXITED", "")));
+	assert_non_null(strstr(lines.data, EVENT("2", "EXITED", "")));
+	assert_non_null(strstr(lines.data, ",\"why\":\"returncode 3\"}\n"));
+	assert_non_null(strstr(lines.data, "\"id\":\"0000/3\",\"from\":\"\",\"to\":\"FAILED\""));
+	assert_non_null(strstr(lines.data, "\"why\":\"cannot execute 'no-such-program'"));
+	assert_non_null(strstr(lines.data, EVENT("4", "KILLED", "cancelled")));
+	assert_non_null(strstr(lines.data, "\"to\":\"LOST\",\"reason\":\"terminated\""));
+#undef EVENT
+}
+
 static void a_word_that_is_no_variable_is_refused(void **state)
 {
 	char *env[] = {(char *)"=x", NULL};
@@ -622,6 +657,7 @@ int main(int argc, char **argv)
 		CASE(many_commands_run_side_by_side),
 		CASE(commands_one_after_the_other_leave_nothing_open),
 		CASE(more_lingering_children_than_may_be_drained_do_no_harm),
+		CASE(the_events_tell_how_each_command_ended),
 		CASE(a_word_that_is_no_variable_is_refused),
 	};
 
