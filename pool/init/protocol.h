@@ -23,7 +23,7 @@
 
 #include <stdint.h>
 
-enum { INIT_PROTOCOL_VERSION = 1 };
+enum { INIT_PROTOCOL_VERSION = 2 };
 
 /* Descriptors that the daemon's spawn leaves open for bwrap, and bwrap for init. */
 enum {
@@ -97,12 +97,9 @@ struct init_report {
 	/* SUCCESSOR: of bwrap, on the host. STARTED, DONE: of the leader, inside; also its process
 	 * group and session. */
 	int32_t pid;
-	int32_t error;     /* FAILED, START_FAILED: errno */
-	int32_t status;    /* DONE: as wait4() gives it */
-	uint32_t commands; /* PONG: leaders that live */
-	uint32_t others; /* PONG: 0 when no other process lives in the slot; with commands it may be
-			    0 though some do */
-	char step[24];   /* FAILED, START_FAILED: what failed; NUL-terminated */
+	int32_t error;              /* FAILED, START_FAILED: errno */
+	int32_t status;             /* DONE: as wait4() gives it */
+	char step[24];              /* FAILED, START_FAILED: what failed; NUL-terminated */
 	int64_t user_us, system_us; /* DONE: of the leader and those it waited for */
 	int64_t max_rss_kib, minor_faults, major_faults, blocks_in, blocks_out, voluntary_switches,
 		involuntary_switches;

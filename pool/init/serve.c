@@ -221,13 +221,7 @@ static void handle_signal(struct server *server)
 static void handle_ping(struct server *server)
 {
 	struct init_report pong = report_of(INIT_PONG, server->request->id);
-	siginfo_t info;
 
-	for (struct command *command = server->commands; command; command = command->next)
-		pong.commands++;
-	if (pong.commands == 0 &&
-		waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0)
-		pong.others = 1;
 	report(server, &pong);
 }
 
