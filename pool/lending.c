@@ -10,10 +10,10 @@
 
 /* Somebody who wants a slot. It is in the queue until its outcome is known, then among the finished
  * until it is told. */
-struct request {
+struct loan_request {
 	struct operation op; /* first */
 	struct waiter waiter;
-	struct request *next; /* pool::finished */
+	struct loan_request *next; /* pool::finished */
 	struct pool *pool;
 	bool queued, impatient;
 	struct loop_timer *timer;
@@ -24,13 +24,13 @@ struct request {
 	char holder[];
 };
 
-static struct request *request_of(struct waiter *waiter)
+static struct loan_request *request_of(struct waiter *waiter)
 {
-	return (struct request *)((char *)waiter - offsetof(struct request, waiter));
+	return (struct loan_request *)((char *)waiter - offsetof(struct loan_request, waiter));
 }
 
 /* Out of the queue; done() runs at the next turn. */
-static void finish(struct request *request)
+static void finish(struct loan_request *request)
 {
 	struct pool *pool = request->pool;
 
@@ -45,7 +45,7 @@ static void finish(struct request *request)
 	pool_wake(pool);
 }
 
-static void request_free(struct request *request)
+static void request_free(struct loan_request *request)
 {
 	loop_timer_stop(request->timer);
 	free(request);
@@ -53,7 +53,7 @@ static void request_free(struct request *request)
 
 static void cancel(struct operation *op)
 {
-	struct request *request = (struct request *)op;
+	struct loan_request *request = (struct loan_request *)op;
 
 	if (!request->queued) /* it has its outcome */
 		return;
@@ -63,7 +63,7 @@ static void cancel(struct operation *op)
 
 static void handle_timeout(void *data)
 {
-	struct request *request = data;
+	struct loan_request *request = data;
 
 	if (!request->queued)
 		return;
@@ -73,7 +73,7 @@ static void handle_timeout(void *data)
 	finish(request);
 }
 
-static void enqueue(struct request *request, uint64_t wait_ms)
+static void enqueue(struct loan_request *request, uint64_t wait_ms)
 {
 	struct pool *pool = request->pool;
 
@@ -93,7 +93,7 @@ struct operation *pool_lend(
 	struct pool *pool, const char *holder, uint64_t wait_ms, slot_lent_fn *done, void *data)
 {
 	size_t size = strlen(holder) + 1;
-	struct request *request = calloc(1, sizeof(*request) + size);
+	struct loan_request *request = calloc(1, sizeof(*request) + size);
 
 	if (!request)
 		return NULL;
@@ -133,7 +133,7 @@ static struct slot *ready_slot(const struct pool *pool)
 	return NULL;
 }
 
-static void lend(struct slot *slot, struct request *request)
+static void lend(struct slot *slot, struct loan_request *request)
 {
 	char *holder = strdup(request->holder);
 
@@ -168,7 +168,7 @@ static void serve_ready_slots(struct pool *pool)
 static void refuse_all(struct pool *pool)
 {
 	while (pool->queue.first) {
-		struct request *request = request_of(pool->queue.first);
+		struct loan_request *request = request_of(pool->queue.first);
 
 		if (pool->stopping)
 			(void)error_reason(
@@ -186,7 +186,7 @@ static void refuse_impatient(struct pool *pool)
 
 	for (struct waiter *waiter = pool->queue.first; waiter && pool->impatient_count > 0;
 		waiter = next) {
-		struct request *request = request_of(waiter);
+		struct loan_request *request = request_of(waiter);
 
 		next = waiter->next;
 		if (!request->impatient)
@@ -200,8 +200,8 @@ static void refuse_impatient(struct pool *pool)
 static void tell_finished(struct pool *pool)
 {
 	while (pool->finished) {
-		struct request *request = pool->finished;
-		struct request told = *request;
+		struct loan_request *request = pool->finished;
+		struct loan_request told = *request;
 
 		pool->finished = request->next;
 		if (!pool->finished)
@@ -225,13 +225,13 @@ void lending_serve(struct pool *pool)
 void lending_destroy(struct pool *pool)
 {
 	while (pool->queue.first) {
-		struct request *request = request_of(pool->queue.first);
+		struct loan_request *request = request_of(pool->queue.first);
 
 		queue_remove(&pool->queue, &request->waiter);
 		request_free(request);
 	}
 	while (pool->finished) {
-		struct request *request = pool->finished;
+		struct loan_request *request = pool->finished;
 
 		pool->finished = request->next;
 		request_free(request);

@@ -53,10 +53,10 @@ struct pool {
 	unsigned slot_count;
 	struct loop_timer *turn; /* at the next turn of the loop: see pool_wake() */
 
-	struct queue queue;       /* of struct request */
+	struct queue queue;       /* of struct loan_request */
 	unsigned impatient_count; /* of those in the queue that do not wait */
 	unsigned former_count;    /* slots with a former holder */
-	struct request *finished, **finished_last;
+	struct loan_request *finished, **finished_last;
 	struct run *failed_runs, **failed_runs_last;
 	bool draining;
 

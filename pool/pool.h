@@ -78,6 +78,7 @@ struct operation *pool_lend(
  * generation. Its commands end as lost with this reason. */
 void pool_return(struct pool *pool, struct slot *slot, enum reason reason);
 
+/* No new loans (-EBUSY, draining) until it is called with false. No file asks for it yet. */
 void pool_drain(struct pool *pool, bool drain);
 
 /*
