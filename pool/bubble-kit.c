@@ -19,8 +19,6 @@
 #define MFD_EXEC 0x0010U
 #endif
 
-enum { FIRST_HIGH_FD = 16 }; /* above the numbers that a spawn fills */
-
 /* Kernels before 6.3 do not know MFD_EXEC; on later ones the administrator may demand it
  * (vm.memfd_noexec). */
 static int create_executable(void)

@@ -22,6 +22,12 @@ struct loop_timer;
 struct loop_watch;
 struct outgoing;
 
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76
+#endif
+
+enum { FIRST_HIGH_FD = 16 }; /* above the numbers that a spawn fills */
+
 struct bubble_kit {
 	const struct config *config;
 	char *bwrap; /* absolute */

@@ -14,12 +14,6 @@
 #include "base/cleanup.h"
 #include "pool/bubble-private.h"
 
-#ifndef SO_PASSPIDFD
-#define SO_PASSPIDFD 76
-#endif
-
-enum { FIRST_HIGH_FD = 16 };
-
 /* Of the sources none may be one of the targets 0 to 5, or a later dup2 would take the wrong one.
  */
 static int raise_fd(int *fd)

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "config/settings.h"
 #include "pool/bubble-private.h"
+#include "pool/environment.h"
 #include "pool/etc.h"
 
 enum { SHM_SIZE = 64 * 1024 * 1024 };
@@ -167,10 +168,10 @@ static void add_bind(struct words *words, const char *dir, const char *name, con
 
 static void add_directories(struct words *words, const char *dir)
 {
-	add_bind(words, dir, "work", "/workspace");
-	add_bind(words, dir, "home", "/home/blackbox");
-	add_bind(words, dir, "tmp", "/tmp");
-	add_bind(words, dir, "runtime", "/workspace_sandbox/blackbox_server_runtime");
+	add_bind(words, dir, "work", INSIDE_WORK);
+	add_bind(words, dir, "home", INSIDE_HOME);
+	add_bind(words, dir, "tmp", INSIDE_TMP);
+	add_bind(words, dir, "runtime", INSIDE_RUNTIME);
 }
 
 bool bubble_needs_helper(const struct bubble_options *options)
@@ -203,7 +204,7 @@ int bubble_words(struct words *words, const struct bubble_kit *kit,
 	if (kit->config->slot.bwrap_args.count > 0)
 		words_add_all(words, (const char *const *)kit->config->slot.bwrap_args.words);
 	/* `/` and /dev are tmpfs of no set size: read-only, they cannot be filled */
-	ADD(words, "--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/workspace",
+	ADD(words, "--remount-ro", "/", "--remount-ro", "/dev", "--chdir", INSIDE_WORK,
 		"--clearenv", "--as-pid-1");
 	words_add(words, "--");
 	words_add(words, "/proc/self/fd/%d", INIT_IMAGE_FD);

@@ -24,10 +24,6 @@
 #include "base/loop.h"
 #include "pool/bubble-private.h"
 
-#ifndef SO_PASSPIDFD
-#define SO_PASSPIDFD 76
-#endif
-
 enum { HEARD_PER_TURN = 64 }; /* messages: an init that was taken over may never stop */
 
 /* ---- Dying ---- */

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "config/settings.h"
+#include "pool/environment.h"
 
 enum { DEPTH_MAX = 4 };
 
@@ -228,7 +229,7 @@ static int write_text(int etc, const char *name, const struct strbuf *text)
 
 static void passwd_text(const struct config *config, struct strbuf *text)
 {
-	const char *home = "/home/blackbox:/bin/sh";
+	const char *home = INSIDE_HOME ":/bin/sh";
 
 	if (config->slot.uid != 0)
 		strbuf_addf(text, "root:x:0:0:root:/root:/usr/sbin/nologin\n");
