@@ -362,7 +362,7 @@ static void note_died(void *data, const struct error *why)
 	*(bool *)data = true;
 }
 
-/* With descriptors below n, and a cgroup, which takes one more of them. False: they were too few. */
+/* With descriptors below n, and a cgroup, which takes one more. False: they were too few. */
 static bool start_with_descriptors(struct fixture *fixture, rlim_t n, int cgroup_fd)
 {
 	struct bubble_options options = fixture_options(fixture, 0);
@@ -405,15 +405,12 @@ static void a_start_that_fails_half_way_leaves_no_zombie(void **state)
 	int no_cgroup = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct loop_timer *timer;
 	bool late = false;
-	siginfo_t info = {0};
 	rlim_t n = 4;
 	int low[32];
 
 	for (unsigned i = 0; i < 32; i++) /* the spawn's own are above 16: none is free below */
 		low[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0)
-		info = (siginfo_t){0}; /* orphans of the tests before */
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
 	while (!start_with_descriptors(fixture, n, no_cgroup))
 		n++;
@@ -549,6 +546,7 @@ int main(int argc, char **argv)
 {
 #define REAL(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
 	const struct CMUnitTest tests[] = {
+		REAL(a_start_that_fails_half_way_leaves_no_zombie), /* first: no orphans yet */
 		REAL(a_ready_bubble_has_a_pid_a_pidfd_and_a_root),
 		REAL(its_directories_are_the_slots_own),
 		REAL(a_killed_bubble_says_so_when_nothing_of_it_lives),
@@ -562,7 +560,6 @@ int main(int argc, char **argv)
 		REAL(a_failed_step_ends_the_start_with_its_name),
 		REAL(bwraps_own_complaint_is_the_reason),
 		REAL(a_daemon_without_descriptors_says_so),
-		REAL(a_start_that_fails_half_way_leaves_no_zombie),
 		cmocka_unit_test(a_missing_bwrap_is_said_with_the_way_out),
 		cmocka_unit_test(the_last_line_of_standard_error_is_told),
 		cmocka_unit_test(a_start_that_takes_too_long_is_ended),
@@ -575,9 +572,9 @@ int main(int argc, char **argv)
 	size_t count = sizeof(tests) / sizeof(*tests);
 #undef REAL
 
-	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	if (!fixture_begin_tests(argc, argv))
 		return 0;
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	if (!has_cgroups())
 		count--;
 	return _cmocka_run_group_tests("bubble", tests, count, NULL, NULL);
