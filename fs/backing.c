@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "fs/fd-cache.h"
-#include "fs/node.h"
+#include "fs/file-node.h"
 #include "providers/sandbox.h"
 
 #ifndef STATX_MNT_ID
@@ -31,7 +31,7 @@ enum { PATH_FLAGS = O_PATH | O_NOFOLLOW | O_CLOEXEC, CACHE_MIN = 16, CACHE_MAX =
 /* struct file_handle ends in a flexible array: this is one with room. */
 union handle_buffer {
 	struct file_handle handle;
-	char room[sizeof(struct file_handle) + NODE_HANDLE_MAX];
+	char room[sizeof(struct file_handle) + FILE_NODE_HANDLE_MAX];
 };
 
 /* ---- what the daemon shares ---- */
@@ -96,117 +96,6 @@ void backing_fini(struct backing *backing)
 	backing->void_fd = backing->proc_fd = -1;
 }
 
-/* ---- a lease ---- */
-
-int loan_create(struct backing *backing, struct sandbox_root *root, struct loan **ret_loan)
-{
-	struct loan *loan = calloc(1, sizeof(*loan));
-
-	if (!loan)
-		return -ENOMEM;
-	loan->backing = backing;
-	loan->root = sandbox_root_ref(root);
-	atomic_init(&loan->refs, 1);
-	pthread_mutex_init(&loan->lock, NULL);
-	*ret_loan = loan;
-	return 0;
-}
-
-struct loan *loan_ref(struct loan *loan)
-{
-	atomic_fetch_add(&loan->refs, 1);
-	return loan;
-}
-
-void loan_unref(struct loan *loan)
-{
-	struct branch *branch;
-
-	if (!loan || atomic_fetch_sub(&loan->refs, 1) != 1)
-		return;
-	while ((branch = loan->branches)) {
-		loan->branches = branch->next;
-		closep(&branch->fd);
-		free(branch);
-	}
-	sandbox_root_unref(loan->root);
-	pthread_mutex_destroy(&loan->lock);
-	free(loan);
-}
-
-int loan_check(struct loan *loan)
-{
-	int why;
-
-	return sandbox_root_alive(loan->root, &why) ? 0 : -why;
-}
-
-int loan_explain(struct loan *loan, int r)
-{
-	int end = r < 0 ? loan_check(loan) : 0;
-
-	return end < 0 ? end : r;
-}
-
-/* Another thread may be using the number: it is never closed, only made to lead nowhere. */
-static void void_fd(const struct backing *backing, int fd)
-{
-	if (fd >= 0)
-		(void)dup3(backing->void_fd, fd, O_CLOEXEC);
-}
-
-void loan_end(struct loan *loan)
-{
-	struct branch *branch;
-	struct opened *opened;
-
-	pthread_mutex_lock(&loan->lock);
-	for (branch = loan->branches; branch; branch = branch->next)
-		void_fd(loan->backing, branch->fd);
-	for (opened = loan->opened; opened; opened = opened->next)
-		void_fd(loan->backing, opened->fd);
-	pthread_mutex_unlock(&loan->lock);
-	fd_cache_drop_group(loan->backing->cache, loan);
-}
-
-void opened_add(struct loan *loan, struct opened *opened)
-{
-	pthread_mutex_lock(&loan->lock);
-	opened->previous = NULL;
-	opened->next = loan->opened;
-	if (opened->next)
-		opened->next->previous = opened;
-	loan->opened = opened;
-	pthread_mutex_unlock(&loan->lock);
-}
-
-void opened_remove(struct loan *loan, struct opened *opened)
-{
-	pthread_mutex_lock(&loan->lock);
-	if (opened->next)
-		opened->next->previous = opened->previous;
-	if (opened->previous)
-		opened->previous->next = opened->next;
-	else
-		loan->opened = opened->next;
-	pthread_mutex_unlock(&loan->lock);
-}
-
-/* A duplicate of a descriptor that a client holds open, or -1. */
-static int dup_opened(struct loan *loan, const struct node *node)
-{
-	struct opened *opened;
-	int fd = -1;
-
-	pthread_mutex_lock(&loan->lock);
-	for (opened = loan->opened; opened && opened->node != node; opened = opened->next)
-		;
-	if (opened)
-		fd = fcntl(opened->fd, F_DUPFD_CLOEXEC, 0);
-	pthread_mutex_unlock(&loan->lock);
-	return fd;
-}
-
 /* ---- what a descriptor is ---- */
 
 /* Opens the directory really, if its handles can be opened through that. */
@@ -214,7 +103,7 @@ static int open_for_handles(int fd)
 {
 	CLEANUP(closep) int dir = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CLEANUP(closep) int again = -1;
-	union handle_buffer buffer = {.handle.handle_bytes = NODE_HANDLE_MAX};
+	union handle_buffer buffer = {.handle.handle_bytes = FILE_NODE_HANDLE_MAX};
 	int mount;
 
 	if (dir < 0 || name_to_handle_at(dir, "", &buffer.handle, &mount, AT_EMPTY_PATH) < 0)
@@ -236,7 +125,7 @@ static bool made_by_kernel(int fd)
 
 static bool has_handle(int fd)
 {
-	union handle_buffer buffer = {.handle.handle_bytes = NODE_HANDLE_MAX};
+	union handle_buffer buffer = {.handle.handle_bytes = FILE_NODE_HANDLE_MAX};
 	int mount;
 
 	return name_to_handle_at(fd, "", &buffer.handle, &mount, AT_EMPTY_PATH) == 0;
@@ -251,10 +140,10 @@ static struct branch *branch_new(struct loan *loan, uint64_t id, int fd, bool is
 	branch->id = id;
 	branch->hollow = made_by_kernel(fd);
 	branch->handles = has_handle(fd);
-	branch->fd = is_directory && loan->backing->by_handle && !branch->hollow
-			     ? open_for_handles(fd)
-			     : -1;
-	atomic_init(&branch->passthrough_refused, false);
+	branch->fd = -1;
+	if (is_directory && loan->backing->by_handle && !branch->hollow)
+		branch->fd = open_for_handles(fd);
+	branch->opens_handles = branch->fd >= 0;
 	return branch;
 }
 
@@ -294,9 +183,9 @@ static struct branch *find_branch(struct loan *loan, uint64_t id, int fd, bool i
 }
 
 static int identify_file(const struct branch *branch, int fd, const struct statx *stat,
-	struct node_identity *ret_identity)
+	struct file_identity *ret_identity)
 {
-	union handle_buffer buffer = {.handle.handle_bytes = NODE_HANDLE_MAX};
+	union handle_buffer buffer = {.handle.handle_bytes = FILE_NODE_HANDLE_MAX};
 	uint64_t inode[2];
 	int mount;
 
@@ -313,14 +202,14 @@ static int identify_file(const struct branch *branch, int fd, const struct statx
 		return -errno;
 	inode[0] = (uint64_t)stat->stx_dev_major << 32 | stat->stx_dev_minor;
 	inode[1] = stat->stx_ino;
-	ret_identity->handle_type = NODE_BY_INODE;
+	ret_identity->handle_type = FILE_NODE_BY_INODE;
 	ret_identity->size = sizeof(inode);
 	memcpy(ret_identity->bytes, inode, sizeof(inode));
 	return 0;
 }
 
 int backing_identify(struct loan *loan, struct branch *near, int fd, struct statx *ret_stat,
-	struct branch **ret_branch, struct node_identity *ret_identity)
+	struct branch **ret_branch, struct file_identity *ret_identity)
 {
 	struct branch *branch = near;
 
@@ -339,35 +228,72 @@ int backing_identify(struct loan *loan, struct branch *near, int fd, struct stat
 
 /* ---- from a node to a descriptor ---- */
 
-static bool opens_by_handle(const struct node *node)
+/* A duplicate of a descriptor that a client holds open, or -1. */
+static int dup_opened(struct loan *loan, const struct file_node *node)
 {
-	return node->branch->fd >= 0 && node->handle_type != NODE_BY_INODE;
+	struct opened *opened;
+	int fd = -1;
+
+	pthread_mutex_lock(&loan->lock);
+	for (opened = loan->opened; opened && opened->node != node; opened = opened->next)
+		;
+	if (opened)
+		fd = fcntl(opened->fd, F_DUPFD_CLOEXEC, 0);
+	pthread_mutex_unlock(&loan->lock);
+	return fd;
 }
 
-static int open_handle(const struct node *node, int flags, int *ret_fd)
+bool backing_opens_by_handle(const struct file_node *node)
+{
+	return node->branch->opens_handles && node->handle_type != FILE_NODE_BY_INODE;
+}
+
+static int open_handle(const struct file_node *node, int flags, int *ret_fd)
 {
 	union handle_buffer buffer = {.handle.handle_bytes = node->handle_size};
-	int fd;
+	struct loan *loan = node->loan;
+	int fd, r;
 
 	buffer.handle.handle_type = node->handle_type;
 	memcpy(buffer.handle.f_handle, node->handle, node->handle_size);
+	pthread_rwlock_rdlock(&loan->branch_fds);
 	fd = open_by_handle_at(node->branch->fd, &buffer.handle, flags | O_CLOEXEC);
+	r = fd < 0 ? -errno : 0;
+	pthread_rwlock_unlock(&loan->branch_fds);
+	if (r == 0)
+		*ret_fd = fd;
+	return r == -EBADF ? -ESTALE : r;
+}
+
+static int dup_root(struct loan *loan)
+{
+	struct sandbox_root *root = loan_root(loan);
+	int fd = root ? fcntl(root->fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+	sandbox_root_unref(root);
+	return fd;
+}
+
+int backing_in_root(struct loan *loan, const char *name, int *ret_fd)
+{
+	struct sandbox_root *root = loan_root(loan);
+	int fd = root ? openat(root->fd, name, PATH_FLAGS) : -1;
+
+	sandbox_root_unref(root);
 	if (fd < 0)
-		return -errno;
+		return -ENOENT;
 	*ret_fd = fd;
 	return 0;
 }
 
 /* What can be had without walking. False: nothing. */
-static bool at_hand(struct node *node, int *ret_fd)
+static bool at_hand(struct file_node *node, int *ret_fd)
 {
-	struct loan *loan = node->loan;
 	int fd;
 
-	if (opens_by_handle(node) && open_handle(node, O_PATH, ret_fd) == 0)
+	if (backing_opens_by_handle(node) && open_handle(node, O_PATH, ret_fd) == 0)
 		return true;
-	fd = node->is_root ? fcntl(loan->root->fd, F_DUPFD_CLOEXEC, 0)
-			   : fd_cache_get(loan->backing->cache, node);
+	fd = node->is_root ? dup_root(node->loan) : fd_cache_get(node->loan->backing->cache, node);
 	if (fd < 0)
 		return false;
 	*ret_fd = fd;
@@ -376,7 +302,7 @@ static bool at_hand(struct node *node, int *ret_fd)
 
 struct step {
 	struct step *below;
-	struct node *node; /* a reference */
+	struct file_node *node; /* a reference */
 	char name[256];
 };
 
@@ -386,17 +312,17 @@ static void free_steps(struct step **steps)
 
 	while ((step = *steps)) {
 		*steps = step->below;
-		node_put(step->node);
+		file_node_put(step->node);
 		free(step);
 	}
 }
 
 /* Climbs to an ancestor that is at hand; ret_steps leads down again. */
-static int climb(struct node *node, struct step **ret_steps, int *ret_fd)
+static int climb(struct file_node *node, struct step **ret_steps, int *ret_fd)
 {
-	CLEANUP(node_putp) struct node *at = node_ref(node);
+	CLEANUP(file_node_putp) struct file_node *at = file_node_ref(node);
 	CLEANUP(free_steps) struct step *steps = NULL;
-	struct node *parent;
+	struct file_node *parent;
 	struct step *step;
 	int fd = -1;
 
@@ -404,7 +330,7 @@ static int climb(struct node *node, struct step **ret_steps, int *ret_fd)
 		step = calloc(1, sizeof(*step));
 		if (!step)
 			return -ENOMEM;
-		if (!node_place(at, &parent, step->name)) {
+		if (!file_node_place(at, &parent, step->name)) {
 			free(step);
 			return -ESTALE;
 		}
@@ -421,7 +347,7 @@ static int climb(struct node *node, struct step **ret_steps, int *ret_fd)
 static int step_down(const struct step *step, int dir, int *ret_fd)
 {
 	CLEANUP(closep) int fd = openat(dir, step->name, PATH_FLAGS);
-	struct node_identity identity;
+	struct file_identity identity;
 	struct branch *branch;
 	struct statx stat;
 	int r;
@@ -431,14 +357,14 @@ static int step_down(const struct step *step, int dir, int *ret_fd)
 	r = backing_identify(step->node->loan, step->node->branch, fd, &stat, &branch, &identity);
 	if (r < 0)
 		return r;
-	if (!node_is(step->node, &identity))
+	if (!file_node_is(step->node, &identity))
 		return -ESTALE;
 	fd_cache_put(step->node->loan->backing->cache, step->node, step->node->loan, fd);
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
-static int walk(struct node *node, int *ret_fd)
+static int walk(struct file_node *node, int *ret_fd)
 {
 	CLEANUP(free_steps) struct step *steps = NULL;
 	CLEANUP(closep) int fd = -1;
@@ -459,7 +385,7 @@ static int walk(struct node *node, int *ret_fd)
 	return 0;
 }
 
-int backing_path(struct node *node, int *ret_fd)
+int backing_path(struct file_node *node, int *ret_fd)
 {
 	int r = walk(node, ret_fd), fd;
 
@@ -505,14 +431,14 @@ int backing_reopen(struct backing *backing, int path_fd, uint32_t type, int flag
 	return r;
 }
 
-int backing_open(struct node *node, int flags, int *ret_fd)
+int backing_open(struct file_node *node, int flags, int *ret_fd)
 {
 	CLEANUP(closep) int fd = -1;
 	int r;
 
 	if (!S_ISREG(node->type) && !S_ISDIR(node->type))
 		return -ENXIO;
-	if (opens_by_handle(node)) {
+	if (backing_opens_by_handle(node)) {
 		r = open_handle(node, open_flags(flags), &fd);
 		if (r == 0)
 			r = check_type(fd, node->type);

@@ -14,7 +14,7 @@
 struct fd_cache;
 
 int fd_cache_create(size_t max_count, struct fd_cache **ret_cache); /* -ENOMEM */
-void fd_cache_destroy(struct fd_cache *cache);			    /* accepts NULL */
+void fd_cache_destroy(struct fd_cache *cache);                      /* accepts NULL */
 
 /* A duplicate of what is kept for the key, the caller's; -1 when nothing is. */
 int fd_cache_get(struct fd_cache *cache, const void *key);

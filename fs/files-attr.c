@@ -10,7 +10,6 @@
 #include "config/settings.h"
 #include "fs/files-private.h"
 #include "fs/symlink.h"
-#include "providers/sandbox.h"
 
 enum { NOBODY = 65534 };
 
@@ -35,23 +34,29 @@ static uint32_t shown_id(uint32_t id, uint32_t sandbox, uint32_t owner)
 	return id == sandbox ? owner : id == 0 ? 0 : NOBODY;
 }
 
+/* Nobody but the owner writes, whatever a command allows those who have its ids inside. */
+static mode_t shown_mode(mode_t mode)
+{
+	return S_ISLNK(mode) ? mode : mode & ~(mode_t)(S_IWGRP | S_IWOTH);
+}
+
 static struct timespec timespec_of(const struct statx_timestamp *from)
 {
 	return (struct timespec){.tv_sec = from->tv_sec, .tv_nsec = from->tv_nsec};
 }
 
-void files_fill_stat(
-	struct files *files, struct node *node, const struct statx *from, struct stat *ret_stat)
+void files_fill_stat(struct files *files, struct file_node *node, const struct statx *from,
+	struct stat *ret_stat)
 {
-	const struct sandbox_root *root = node->loan->root;
+	const struct loan *loan = node->loan;
 	const struct config *config = files->config;
 
 	memset(ret_stat, 0, sizeof(*ret_stat));
 	ret_stat->st_ino = files_shown_ino(from->stx_dev_major, from->stx_dev_minor, from->stx_ino);
-	ret_stat->st_mode = from->stx_mode;
+	ret_stat->st_mode = shown_mode(from->stx_mode);
 	ret_stat->st_nlink = from->stx_nlink;
-	ret_stat->st_uid = shown_id(from->stx_uid, root->uid, config->mount.owner_uid);
-	ret_stat->st_gid = shown_id(from->stx_gid, root->gid, config->mount.owner_gid);
+	ret_stat->st_uid = shown_id(from->stx_uid, loan->uid, config->mount.owner_uid);
+	ret_stat->st_gid = shown_id(from->stx_gid, loan->gid, config->mount.owner_gid);
 	ret_stat->st_rdev = makedev(from->stx_rdev_major, from->stx_rdev_minor);
 	ret_stat->st_size = (off_t)from->stx_size;
 	ret_stat->st_blksize = from->stx_blksize;
@@ -59,11 +64,6 @@ void files_fill_stat(
 	ret_stat->st_atim = timespec_of(&from->stx_atime);
 	ret_stat->st_mtim = timespec_of(&from->stx_mtime);
 	ret_stat->st_ctim = timespec_of(&from->stx_ctime);
-}
-
-double files_attr_timeout(const struct files *files, const struct node *node)
-{
-	return 0;
 }
 
 static int stat_fd(int fd, struct statx *ret_stat)
@@ -74,24 +74,98 @@ static int stat_fd(int fd, struct statx *ret_stat)
 		       : 0;
 }
 
-static void reply_attr(fuse_req_t req, struct node *node, int fd)
+/* -EAGAIN: an exact depth could tell. */
+static int show_link(struct file_node *node, const char *text, char *ret_text)
+{
+	unsigned climbs, depth;
+	bool exact;
+
+	depth = file_node_depth(node, &exact);
+	switch (symlink_classify(text, &climbs)) {
+	case SYMLINK_REFUSED:
+		return -EPERM;
+	case SYMLINK_RELATIVE:
+		if (climbs > depth && !exact)
+			return -EAGAIN;
+		break;
+	case SYMLINK_ABSOLUTE:
+		if (!exact)
+			return -EAGAIN;
+		break;
+	}
+	return symlink_show(text, depth, ret_text);
+}
+
+static int read_link(struct files *files, struct file_node *node, int fd, char *ret_text)
+{
+	char text[SYMLINK_TEXT_SIZE];
+	ssize_t size = readlinkat(fd, "", text, sizeof(text));
+
+	if (size < 0)
+		return -errno;
+	if ((size_t)size == sizeof(text))
+		return -ENAMETOOLONG;
+	text[size] = '\0';
+	if (files->config->mount.symlinks == SYMLINKS_CONTAIN)
+		return show_link(node, text, ret_text);
+	memcpy(ret_text, text, (size_t)size + 1);
+	return 0;
+}
+
+/* Read once: reading changes the link's time of access. */
+static int32_t link_rest(struct file_node *node, int fd)
+{
+	int32_t rest = atomic_load(&node->link_rest);
+	char text[SYMLINK_TEXT_SIZE];
+	ssize_t size;
+
+	if (rest != FILE_NODE_LINK_UNREAD)
+		return rest;
+	size = readlinkat(fd, "", text, sizeof(text) - 1);
+	if (size < 0)
+		return FILE_NODE_LINK_RELATIVE;
+	text[size] = '\0';
+	rest = text[0] == '/' ? (int32_t)symlink_rest(text) : FILE_NODE_LINK_RELATIVE;
+	atomic_store(&node->link_rest, rest);
+	return rest;
+}
+
+/* A link is as long as what readlink(2) gives: programs make room for that. */
+void files_fit_link(struct files *files, struct file_node *node, int fd, struct stat *stat)
+{
+	unsigned depth;
+	int32_t rest;
+	bool exact;
+
+	if (!S_ISLNK(node->type) || files->config->mount.symlinks != SYMLINKS_CONTAIN)
+		return;
+	rest = link_rest(node, fd);
+	depth = file_node_depth(node, &exact);
+	if (rest >= 0 && exact)
+		stat->st_size = (off_t)symlink_shown_size((size_t)rest, depth);
+}
+
+static void reply_attr(fuse_req_t req, struct file_node *node, int fd)
 {
 	struct files *files = files_of(req);
 	struct statx from;
 	struct stat stat;
 	int r = stat_fd(fd, &from);
 
+	if (r == 0 && (from.stx_mode & S_IFMT) != node->type)
+		r = -ESTALE; /* its lease ended in this moment: the descriptor leads nowhere */
 	if (r < 0) {
 		files_fail(req, node, r);
 		return;
 	}
 	files_fill_stat(files, node, &from, &stat);
-	(void)fuse_reply_attr(req, &stat, files_attr_timeout(files, node));
+	files_fit_link(files, node, fd, &stat);
+	(void)fuse_reply_attr(req, &stat, 0);
 }
 
 void files_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	CLEANUP(closep) int fd = -1;
 	int r = files_node(req, ino, &node);
 
@@ -107,7 +181,7 @@ void files_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* Only to whom it belongs already, as the client sees it; then nothing changes. */
 static int check_owner(
-	struct files *files, struct node *node, int fd, const struct stat *attr, int to_set)
+	struct files *files, struct file_node *node, int fd, const struct stat *attr, int to_set)
 {
 	struct statx from;
 	struct stat now;
@@ -132,14 +206,20 @@ static int change_mode(struct backing *backing, int fd, mode_t mode)
 	return fchmodat(backing->proc_fd, name, mode & 07777, 0) < 0 ? -errno : 0;
 }
 
-static int change_size(struct node *node, off_t size, struct fuse_file_info *fi)
+static int change_size(struct file_node *node, off_t size, struct fuse_file_info *fi)
 {
 	CLEANUP(closep) int fd = -1;
 	struct opened *opened = fi ? files_opened(fi) : NULL;
 	int r;
 
-	if (opened && (opened->flags & O_ACCMODE) != O_RDONLY)
-		return ftruncate(opened->fd, size) < 0 ? -errno : 0;
+	if (opened && (opened->flags & O_ACCMODE) != O_RDONLY) {
+		r = opened_begin(opened);
+		if (r < 0)
+			return r;
+		r = ftruncate(opened->fd, size) < 0 ? -errno : 0;
+		opened_end(opened);
+		return r;
+	}
 	if (S_ISDIR(node->type))
 		return -EISDIR;
 	r = backing_open(node, O_WRONLY, &fd);
@@ -169,8 +249,8 @@ static int change_times(struct backing *backing, int fd, const struct stat *attr
 	return utimensat(backing->proc_fd, name, times, 0) < 0 ? -errno : 0;
 }
 
-static int change(fuse_req_t req, struct node *node, int fd, const struct stat *attr, int to_set,
-	struct fuse_file_info *fi)
+static int change(fuse_req_t req, struct file_node *node, int fd, const struct stat *attr,
+	int to_set, struct fuse_file_info *fi)
 {
 	struct backing *backing = node->loan->backing;
 	int r = 0;
@@ -192,7 +272,7 @@ static int change(fuse_req_t req, struct node *node, int fd, const struct stat *
 void files_setattr(
 	fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	CLEANUP(closep) int fd = -1;
 	int r = files_node(req, ino, &node);
 
@@ -206,48 +286,9 @@ void files_setattr(
 		reply_attr(req, node, fd);
 }
 
-/* ---- links ---- */
-
-static int show_link(struct node *node, const char *text, char *ret_text)
-{
-	unsigned climbs, depth;
-	bool exact;
-
-	depth = node_depth(node, &exact);
-	switch (symlink_classify(text, &climbs)) {
-	case SYMLINK_REFUSED:
-		return -EPERM;
-	case SYMLINK_RELATIVE:
-		if (climbs <= depth || exact)
-			break;
-		return node_renew(node) ? -ESTALE : -EPERM;
-	case SYMLINK_ABSOLUTE:
-		if (exact)
-			break;
-		return node_renew(node) ? -ESTALE : -EPERM;
-	}
-	return symlink_show(text, depth, ret_text);
-}
-
-int files_link_text(struct files *files, struct node *node, int fd, char *ret_text)
-{
-	char text[SYMLINK_TEXT_SIZE];
-	ssize_t size = readlinkat(fd, "", text, sizeof(text));
-
-	if (size < 0)
-		return -errno;
-	if ((size_t)size == sizeof(text))
-		return -ENAMETOOLONG;
-	text[size] = '\0';
-	if (files->config->mount.symlinks == SYMLINKS_CONTAIN)
-		return show_link(node, text, ret_text);
-	memcpy(ret_text, text, (size_t)size + 1);
-	return 0;
-}
-
 void files_readlink(fuse_req_t req, fuse_ino_t ino)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	CLEANUP(closep) int fd = -1;
 	char text[SYMLINK_TEXT_SIZE];
 	int r = files_node(req, ino, &node);
@@ -257,26 +298,43 @@ void files_readlink(fuse_req_t req, fuse_ino_t ino)
 	if (r == 0)
 		r = backing_path(node, &fd);
 	if (r == 0)
-		r = files_link_text(files_of(req), node, fd, text);
+		r = read_link(files_of(req), node, fd, text);
+	if (r == -EAGAIN) /* the client's kernel looks up the whole path again after ESTALE */
+		r = file_node_renew(node) ? -ESTALE : -EPERM;
 	if (r < 0)
 		files_fail(req, node, r);
 	else
 		(void)fuse_reply_readlink(req, text);
 }
 
+/*
+ * What a slot can store is in its workspace: the root that holds the mounts together, and what is
+ * shown empty, answer for that.
+ */
+static int space_of(struct file_node *node, int fd, struct statvfs *ret_space)
+{
+	CLEANUP(closep) int workspace = -1;
+
+	if (node->is_root || node->hollow || node->branch == node->loan->root_branch) {
+		if (backing_in_root(node->loan, "workspace", &workspace) == 0)
+			fd = workspace;
+	}
+	return fstatvfs(fd, ret_space) < 0 ? -errno : 0;
+}
+
 void files_statfs(fuse_req_t req, fuse_ino_t ino)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	CLEANUP(closep) int fd = -1;
-	struct statvfs stat;
+	struct statvfs space;
 	int r = files_node(req, ino, &node);
 
 	if (r == 0)
 		r = backing_path(node, &fd);
-	if (r == 0 && fstatvfs(fd, &stat) < 0)
-		r = -errno;
+	if (r == 0)
+		r = space_of(node, fd, &space);
 	if (r < 0)
 		files_fail(req, node, r);
 	else
-		(void)fuse_reply_statfs(req, &stat);
+		(void)fuse_reply_statfs(req, &space);
 }

@@ -16,7 +16,7 @@ enum { BLOCK_SIZE = 32 * 1024 };
 struct dir_reader {
 	pthread_mutex_t lock; /* guards everything after it */
 	uint32_t dev_major, dev_minor;
-	off_t offset;	/* of the entry at `at` */
+	off_t offset;   /* of the entry at `at` */
 	size_t at, end; /* in block */
 	_Alignas(struct dirent64) char block[BLOCK_SIZE];
 };
@@ -50,7 +50,7 @@ static int dir_reader_create(int fd, struct dir_reader **ret_reader)
 
 void files_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	CLEANUP(closep) int fd = -1;
 	struct dir_reader *reader = NULL;
 	int r = files_node(req, ino, &node);
@@ -140,7 +140,7 @@ static int fill_locked(
 void files_readdir(
 	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	struct opened *opened = files_opened(fi);
 	struct dir_reader *reader = opened->reader;
 	CLEANUP(freep) char *buffer = malloc(size);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -19,7 +18,7 @@ struct opened *files_opened(const struct fuse_file_info *fi)
 	return (struct opened *)(uintptr_t)fi->fh;
 }
 
-int files_remember_opened(struct node *node, int owned_fd, int flags,
+int files_remember_opened(struct file_node *node, int owned_fd, int flags,
 	struct dir_reader *owned_reader, struct fuse_file_info *fi)
 {
 	struct opened *opened = calloc(1, sizeof(*opened));
@@ -29,29 +28,115 @@ int files_remember_opened(struct node *node, int owned_fd, int flags,
 		dir_reader_destroy(owned_reader);
 		return -ENOMEM;
 	}
-	opened->node = node_ref(node);
+	opened->node = file_node_ref(node);
 	opened->fd = owned_fd;
 	opened->flags = flags;
 	opened->reader = owned_reader;
+	pthread_mutex_init(&opened->lock, NULL);
 	opened_add(node->loan, opened);
 	fi->fh = (uintptr_t)opened;
 	return 0;
 }
 
+static void opened_free(struct opened *opened)
+{
+	(void)close(opened->fd);
+	pthread_mutex_destroy(&opened->lock);
+	dir_reader_destroy(opened->reader);
+	file_node_put(opened->node);
+	free(opened);
+}
+
+/* An operation whose answer is out already may still be on its way back: whoever is last frees. */
 void files_forget_opened(struct fuse_file_info *fi)
 {
 	struct opened *opened = files_opened(fi);
+	bool last;
 
 	opened_remove(opened->node->loan, opened);
-	(void)close(opened->fd);
-	dir_reader_destroy(opened->reader);
-	node_put(opened->node);
-	free(opened);
+	pthread_mutex_lock(&opened->lock);
+	opened->released = true;
+	last = opened->users == 0;
+	pthread_mutex_unlock(&opened->lock);
+	if (last)
+		opened_free(opened);
+}
+
+/* Another thread may be using the number, so it stays what it was. */
+static int exchange_fd(struct opened *opened, int flags)
+{
+	CLEANUP(closep) int fd = -1;
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "%d", opened->fd);
+	fd = openat(opened->node->loan->backing->proc_fd, name, flags | O_CLOEXEC);
+	if (fd < 0 || dup3(fd, opened->fd, O_CLOEXEC) < 0)
+		return -errno;
+	return 0;
+}
+
+/*
+ * A file that anybody has open for writing cannot be executed, and a client's kernel tells us
+ * of a close(2) only after it has returned: `cp tool DIR` and then a command that runs it would
+ * fail now and then. So what was open for writing is parked at its flush, which close(2) waits
+ * for, until somebody who has it open too uses it again.
+ */
+static void park_locked(struct opened *opened)
+{
+	mode_t needed = (opened->flags & O_ACCMODE) == O_RDWR ? 0600 : 0200;
+	bool root = opened->node->loan->backing->privileged;
+	struct stat stat;
+
+	opened->park = false;
+	if (opened->parked || opened->locked || fstat(opened->fd, &stat) < 0)
+		return;
+	/* a plain user could not open it again */
+	if (root || (stat.st_mode & needed) == needed)
+		opened->parked = exchange_fd(opened, O_PATH) == 0;
+}
+
+static void park(struct opened *opened)
+{
+	pthread_mutex_lock(&opened->lock);
+	if (opened->users == 0)
+		park_locked(opened);
+	else
+		opened->park = true;
+	pthread_mutex_unlock(&opened->lock);
+}
+
+int opened_begin(struct opened *opened)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&opened->lock);
+	if (opened->parked)
+		r = exchange_fd(opened, (opened->flags & ~O_TRUNC) | O_NONBLOCK | O_NOCTTY);
+	if (r == 0) {
+		opened->park = opened->parked = false;
+		opened->users++;
+	}
+	pthread_mutex_unlock(&opened->lock);
+	return r;
+}
+
+void opened_end(struct opened *opened)
+{
+	bool last;
+
+	pthread_mutex_lock(&opened->lock);
+	opened->users--;
+	last = opened->users == 0 && opened->released;
+	if (opened->users == 0 && opened->park && !last)
+		park_locked(opened);
+	pthread_mutex_unlock(&opened->lock);
+	if (last)
+		opened_free(opened);
 }
 
 void files_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	int fd = -1, flags = fi->flags & KEPT_FLAGS;
 	int r = files_node(req, ino, &node);
 
@@ -66,7 +151,7 @@ void files_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 }
 
 /* Somebody else made it first, and the client does not mind. */
-static int open_existing(struct node *parent, const char *name, int flags, int *ret_fd)
+static int open_existing(struct file_node *parent, const char *name, int flags, int *ret_fd)
 {
 	CLEANUP(closep) int path = -1;
 	struct stat stat;
@@ -83,7 +168,7 @@ static int open_existing(struct node *parent, const char *name, int flags, int *
 	return backing_reopen(parent->loan->backing, path, stat.st_mode & S_IFMT, flags, ret_fd);
 }
 
-static int open_or_make(fuse_req_t req, struct node *parent, const char *name, mode_t mode,
+static int open_or_make(fuse_req_t req, struct file_node *parent, const char *name, mode_t mode,
 	int client_flags, int *ret_fd)
 {
 	CLEANUP(closep) int dir = -1;
@@ -99,11 +184,11 @@ static int open_or_make(fuse_req_t req, struct node *parent, const char *name, m
 }
 
 /* Takes fd. */
-static void reply_created(fuse_req_t req, struct node *parent, const char *name, int owned_fd,
+static void reply_created(fuse_req_t req, struct file_node *parent, const char *name, int owned_fd,
 	struct fuse_file_info *fi)
 {
 	struct files *files = files_of(req);
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	CLEANUP(closep) int fd = owned_fd;
 	struct fuse_entry_param entry;
 	int r = files_tell(files, parent, name, fd, &entry);
@@ -112,21 +197,21 @@ static void reply_created(fuse_req_t req, struct node *parent, const char *name,
 		files_fail(req, parent, r);
 		return;
 	}
-	node = node_get(files->nodes, entry.ino);
+	node = file_node_get(files->nodes, entry.ino);
 	r = files_remember_opened(node, take_fd(&fd), fi->flags & KEPT_FLAGS, NULL, fi);
 	if (r < 0) {
 		files_fail(req, parent, r);
-		node_forget(files->nodes, entry.ino, 1);
+		file_node_forget(files->nodes, entry.ino, 1);
 	} else if (fuse_reply_create(req, &entry, fi) < 0) {
 		files_forget_opened(fi);
-		node_forget(files->nodes, entry.ino, 1);
+		file_node_forget(files->nodes, entry.ino, 1);
 	}
 }
 
 void files_create_file(
 	fuse_req_t req, fuse_ino_t ino, const char *name, mode_t mode, struct fuse_file_info *fi)
 {
-	CLEANUP(node_putp) struct node *parent = NULL;
+	CLEANUP(file_node_putp) struct file_node *parent = NULL;
 	int fd = -1, r = files_parent(req, ino, &parent);
 
 	if (r == 0)
@@ -139,7 +224,7 @@ void files_create_file(
 
 void files_tmpfile(fuse_req_t req, fuse_ino_t ino, mode_t mode, struct fuse_file_info *fi)
 {
-	CLEANUP(node_putp) struct node *parent = NULL;
+	CLEANUP(file_node_putp) struct file_node *parent = NULL;
 	CLEANUP(closep) int dir = -1;
 	int fd = -1, flags = (fi->flags & KEPT_FLAGS & ~O_TRUNC) | O_TMPFILE | (fi->flags & O_EXCL);
 	int r = files_parent(req, ino, &parent);
@@ -162,19 +247,41 @@ void files_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* ---- content ---- */
 
+/* The open file, ready to be used until end(): see opened_begin(). */
+static int begin(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+	struct file_node **ret_node, struct opened **ret_opened)
+{
+	struct opened *opened = files_opened(fi);
+	int r = files_node(req, ino, ret_node);
+
+	if (r == 0)
+		r = opened_begin(opened);
+	if (r == 0)
+		*ret_opened = opened;
+	return r;
+}
+
+static void endp(struct opened **opened)
+{
+	if (*opened)
+		opened_end(*opened);
+	*opened = NULL;
+}
+
 void files_read(
 	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
 	struct fuse_bufvec data = FUSE_BUFVEC_INIT(size);
-	CLEANUP(node_putp) struct node *node = NULL;
-	int r = files_node(req, ino, &node);
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
+	CLEANUP(endp) struct opened *opened = NULL;
+	int r = begin(req, ino, fi, &node, &opened);
 
 	if (r < 0) {
 		files_fail(req, node, r);
 		return;
 	}
 	data.buf[0].flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK;
-	data.buf[0].fd = files_opened(fi)->fd;
+	data.buf[0].fd = opened->fd;
 	data.buf[0].pos = offset;
 	(void)fuse_reply_data(req, &data, FUSE_BUF_SPLICE_MOVE);
 }
@@ -183,9 +290,9 @@ void files_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off
 	struct fuse_file_info *fi)
 {
 	struct fuse_bufvec out = FUSE_BUFVEC_INIT(fuse_buf_size(in));
-	struct opened *opened = files_opened(fi);
-	CLEANUP(node_putp) struct node *node = NULL;
-	int r = files_node(req, ino, &node);
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
+	CLEANUP(endp) struct opened *opened = NULL;
+	int r = begin(req, ino, fi, &node, &opened);
 	ssize_t written;
 
 	if (r < 0) {
@@ -197,50 +304,58 @@ void files_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off
 	out.buf[0].pos = offset;
 	/* a splice at an offset is refused where the file appends */
 	written = fuse_buf_copy(&out, in, opened->flags & O_APPEND ? FUSE_BUF_NO_SPLICE : 0);
+	endp(&opened); /* before the answer: a flush may follow at once */
 	if (written < 0)
 		files_fail(req, node, (int)written);
 	else
 		(void)fuse_reply_write(req, (size_t)written);
 }
 
-/* Nothing is held back, so there is nothing to flush. Not ENOSYS, which would silence it for the
- * control files too. */
+/* Not ENOSYS, which would silence it for the control files too. */
 void files_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+	struct opened *opened = files_opened(fi);
+
+	if ((opened->flags & O_ACCMODE) != O_RDONLY)
+		park(opened);
 	(void)fuse_reply_err(req, 0);
 }
 
 void files_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
-	int fd = files_opened(fi)->fd;
-	int r = files_node(req, ino, &node);
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
+	CLEANUP(endp) struct opened *opened = NULL;
+	int r = begin(req, ino, fi, &node, &opened);
 
-	if (r == 0 && (datasync ? fdatasync(fd) : fsync(fd)) < 0)
+	if (r == 0 && (datasync ? fdatasync(opened->fd) : fsync(opened->fd)) < 0)
 		r = -errno;
+	endp(&opened);
 	files_done(req, node, r);
 }
 
 void files_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
 	struct fuse_file_info *fi)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
-	int r = files_node(req, ino, &node);
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
+	CLEANUP(endp) struct opened *opened = NULL;
+	int r = begin(req, ino, fi, &node, &opened);
 
-	if (r == 0 && fallocate(files_opened(fi)->fd, mode, offset, length) < 0)
+	if (r == 0 && fallocate(opened->fd, mode, offset, length) < 0)
 		r = -errno;
+	endp(&opened);
 	files_done(req, node, r);
 }
 
 void files_lseek(
 	fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *fi)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
-	int r = files_node(req, ino, &node);
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
+	CLEANUP(endp) struct opened *opened = NULL;
+	int r = begin(req, ino, fi, &node, &opened);
 	off_t found = 0;
 
 	if (r == 0) {
-		found = lseek(files_opened(fi)->fd, offset, whence);
+		found = lseek(opened->fd, offset, whence);
 		r = found < 0 ? -errno : 0;
 	}
 	if (r < 0)
@@ -253,32 +368,26 @@ void files_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
 	struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t offset_out,
 	struct fuse_file_info *fi_out, size_t size, int flags)
 {
-	CLEANUP(node_putp) struct node *from = NULL;
-	CLEANUP(node_putp) struct node *to = NULL;
-	int r = files_node(req, ino_in, &from);
+	CLEANUP(file_node_putp) struct file_node *from = NULL;
+	CLEANUP(file_node_putp) struct file_node *to = NULL;
+	CLEANUP(endp) struct opened *in = NULL;
+	CLEANUP(endp) struct opened *out = NULL;
+	int r = begin(req, ino_in, fi_in, &from, &in);
 	ssize_t copied = 0;
 
 	if (r == 0)
-		r = files_node(req, ino_out, &to);
+		r = begin(req, ino_out, fi_out, &to, &out);
 	if (r == 0 && from->loan != to->loan)
 		r = -EXDEV; /* the client's kernel copies by reading and writing then */
 	if (r == 0) {
-		copied = copy_file_range(files_opened(fi_in)->fd, &offset_in,
-			files_opened(fi_out)->fd, &offset_out, size, (unsigned)flags);
+		copied = copy_file_range(
+			in->fd, &offset_in, out->fd, &offset_out, size, (unsigned)flags);
 		r = copied < 0 ? -errno : 0;
 	}
+	endp(&in);
+	endp(&out);
 	if (r < 0)
 		files_fail(req, from, r);
 	else
 		(void)fuse_reply_write(req, (size_t)copied);
-}
-
-void files_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int op)
-{
-	CLEANUP(node_putp) struct node *node = NULL;
-	int r = files_node(req, ino, &node);
-
-	if (r == 0 && flock(files_opened(fi)->fd, op | LOCK_NB) < 0)
-		r = -errno;
-	files_done(req, node, r);
 }

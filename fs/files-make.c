@@ -9,13 +9,12 @@
 #include "base/cleanup.h"
 #include "fs/as-user.h"
 #include "fs/files-private.h"
-#include "providers/sandbox.h"
 
 /* One thing to make; which member counts follows from type. */
 struct making {
 	uint32_t type; /* S_IFMT bits */
 	mode_t mode;
-	int flags;	  /* S_IFREG: of openat(2) */
+	int flags;        /* S_IFREG: of openat(2) */
 	const char *text; /* S_IFLNK */
 };
 
@@ -61,7 +60,7 @@ static int make(int dir, const char *name, const struct making *making, int *ret
 
 /* Between the making and now the sandbox may have put something else there: only what is root's is
  * given away. */
-static int give(const struct sandbox_root *root, int fd, uint32_t type)
+static int give(const struct loan *loan, int fd, uint32_t type)
 {
 	struct stat stat;
 
@@ -69,7 +68,7 @@ static int give(const struct sandbox_root *root, int fd, uint32_t type)
 		return -errno;
 	if ((stat.st_mode & S_IFMT) != type || stat.st_uid != 0)
 		return -ESTALE;
-	if (fchownat(fd, "", root->uid, stat.st_gid == 0 ? root->gid : (gid_t)-1, AT_EMPTY_PATH) <
+	if (fchownat(fd, "", loan->uid, stat.st_gid == 0 ? loan->gid : (gid_t)-1, AT_EMPTY_PATH) <
 		0)
 		return -errno;
 	return 0;
@@ -84,46 +83,46 @@ static int open_made(int dir, const char *name, const struct making *making, int
 }
 
 /* Where the sandbox's user may not, but the client may: root makes it and gives it away. */
-static int make_as_root(const struct sandbox_root *root, int dir, const char *name,
-	const struct making *making, int *fd)
+static int make_as_root(
+	const struct loan *loan, int dir, const char *name, const struct making *making, int *fd)
 {
 	int r = make(dir, name, making, fd);
 
 	if (r == 0)
 		r = open_made(dir, name, making, fd);
-	return r < 0 ? r : give(root, *fd, making->type);
+	return r < 0 ? r : give(loan, *fd, making->type);
 }
 
 /*
  * Makes it; *ret_fd is the open file, or an O_PATH descriptor of anything else. The client's own
  * permission has been checked by its kernel.
  */
-static int make_owned(
-	struct node *parent, int dir, const char *name, const struct making *making, int *ret_fd)
+static int make_owned(struct file_node *parent, int dir, const char *name,
+	const struct making *making, int *ret_fd)
 {
-	const struct sandbox_root *root = parent->loan->root;
-	bool switched = parent->loan->backing->privileged && root->uid != 0;
+	const struct loan *loan = parent->loan;
+	bool switched = parent->loan->backing->privileged && loan->uid != 0;
 	CLEANUP(closep) int fd = -1;
 	int r;
 
 	drop_umask();
 	if (switched)
-		as_user_begin(root->uid, root->gid);
+		as_user_begin(loan->uid, loan->gid);
 	r = make(dir, name, making, &fd);
 	if (switched)
 		as_user_end();
 	if (r == 0)
 		r = open_made(dir, name, making, &fd);
 	else if (switched && (r == -EACCES || r == -EPERM) &&
-		 make_as_root(root, dir, name, making, &fd) == 0)
+		 make_as_root(loan, dir, name, making, &fd) == 0)
 		r = 0;
 	if (r == 0)
 		*ret_fd = take_fd(&fd);
 	return r;
 }
 
-int files_make_regular(fuse_req_t req, struct node *parent, int dir, const char *name, int flags,
-	mode_t mode, int *ret_fd)
+int files_make_regular(fuse_req_t req, struct file_node *parent, int dir, const char *name,
+	int flags, mode_t mode, int *ret_fd)
 {
 	struct making making = {
 		.type = S_IFREG,
@@ -139,7 +138,7 @@ int files_make_regular(fuse_req_t req, struct node *parent, int dir, const char 
 static void make_and_reply(
 	fuse_req_t req, fuse_ino_t ino, const char *name, const struct making *making)
 {
-	CLEANUP(node_putp) struct node *parent = NULL;
+	CLEANUP(file_node_putp) struct file_node *parent = NULL;
 	CLEANUP(closep) int dir = -1;
 	CLEANUP(closep) int fd = -1;
 	int r = files_parent(req, ino, &parent);

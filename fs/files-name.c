@@ -5,11 +5,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "fs/as-user.h"
 #include "fs/files-private.h"
 
 static void remove_name(fuse_req_t req, fuse_ino_t ino, const char *name, int flags)
 {
-	CLEANUP(node_putp) struct node *parent = NULL;
+	CLEANUP(file_node_putp) struct file_node *parent = NULL;
 	CLEANUP(closep) int dir = -1;
 	int r = files_parent(req, ino, &parent);
 
@@ -18,7 +19,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t ino, const char *name, int fl
 	if (r == 0 && unlinkat(dir, name, flags) < 0)
 		r = -errno;
 	if (r == 0)
-		node_removed(parent, name);
+		file_node_removed(parent, name);
 	files_done(req, parent, r);
 }
 
@@ -32,8 +33,46 @@ void files_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	remove_name(req, parent, name, AT_REMOVEDIR);
 }
 
-static int rename_between(
-	struct node *from, const char *name, struct node *to, const char *new_name, unsigned flags)
+/* A file system that was mounted inside the sandbox makes no name for host root. */
+static bool must_be_user(const struct loan *loan)
+{
+	return errno == EOVERFLOW && loan->backing->privileged && loan->uid != 0;
+}
+
+static int rename_at(const struct loan *loan, int from, const char *name, int to,
+	const char *new_name, unsigned flags)
+{
+	int r = renameat2(from, name, to, new_name, flags);
+
+	if (r < 0 && must_be_user(loan)) {
+		as_user_begin(loan->uid, loan->gid);
+		r = renameat2(from, name, to, new_name, flags);
+		r = r < 0 ? -errno : 0;
+		as_user_end();
+		return r;
+	}
+	return r < 0 ? -errno : 0;
+}
+
+static int link_at(const struct loan *loan, int fd, int dir, const char *name)
+{
+	int proc = loan->backing->proc_fd, r;
+	char number[16];
+
+	(void)snprintf(number, sizeof(number), "%d", fd);
+	r = linkat(proc, number, dir, name, AT_SYMLINK_FOLLOW);
+	if (r < 0 && must_be_user(loan)) {
+		as_user_begin(loan->uid, loan->gid);
+		r = linkat(proc, number, dir, name, AT_SYMLINK_FOLLOW);
+		r = r < 0 ? -errno : 0;
+		as_user_end();
+		return r;
+	}
+	return r < 0 ? -errno : 0;
+}
+
+static int rename_between(struct file_node *from, const char *name, struct file_node *to,
+	const char *new_name, unsigned flags)
 {
 	CLEANUP(closep) int from_dir = -1;
 	CLEANUP(closep) int to_dir = -1;
@@ -48,17 +87,17 @@ static int rename_between(
 		r = backing_path(to, &to_dir);
 	if (r < 0)
 		return r;
-	if (renameat2(from_dir, name, to_dir, new_name, flags) < 0)
-		return -errno;
-	node_renamed(from, name, to, new_name, (flags & RENAME_EXCHANGE) != 0);
-	return 0;
+	r = rename_at(from->loan, from_dir, name, to_dir, new_name, flags);
+	if (r == 0)
+		file_node_renamed(from, name, to, new_name, (flags & RENAME_EXCHANGE) != 0);
+	return r;
 }
 
 void files_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent,
 	const char *new_name, unsigned flags)
 {
-	CLEANUP(node_putp) struct node *from = NULL;
-	CLEANUP(node_putp) struct node *to = NULL;
+	CLEANUP(file_node_putp) struct file_node *from = NULL;
+	CLEANUP(file_node_putp) struct file_node *to = NULL;
 	int r = files_parent(req, parent, &from);
 
 	if (r == 0)
@@ -69,11 +108,11 @@ void files_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_
 }
 
 /* ret_fd: the file under its new name, for looking only. */
-static int link_into(struct node *node, struct node *parent, const char *name, int *ret_fd)
+static int link_into(
+	struct file_node *node, struct file_node *parent, const char *name, int *ret_fd)
 {
 	CLEANUP(closep) int fd = -1;
 	CLEANUP(closep) int dir = -1;
-	char number[16];
 	int r;
 
 	if (node->loan != parent->loan)
@@ -83,17 +122,16 @@ static int link_into(struct node *node, struct node *parent, const char *name, i
 		r = backing_path(parent, &dir);
 	if (r < 0)
 		return r;
-	(void)snprintf(number, sizeof(number), "%d", fd);
-	if (linkat(node->loan->backing->proc_fd, number, dir, name, AT_SYMLINK_FOLLOW) < 0)
-		return -errno;
-	*ret_fd = take_fd(&fd);
-	return 0;
+	r = link_at(node->loan, fd, dir, name);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
 }
 
 void files_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_name)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
-	CLEANUP(node_putp) struct node *parent = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *parent = NULL;
 	CLEANUP(closep) int fd = -1;
 	int r = files_node(req, ino, &node);
 

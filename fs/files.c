@@ -16,11 +16,14 @@
 #include "fs/fuse-features.h"
 #include "providers/sandbox.h"
 
-_Static_assert(FILES_INO_BIT == NODE_ID_BIT, "a node's number says whose it is");
+/* Some 25 MiB. */
+enum { NODES_WELCOME = 100000, MINOR_WITH_PRUNE = 45 };
+
+_Static_assert(FILES_INO_BIT == FILE_NODE_ID_BIT, "a node's number says whose it is");
 
 /* ---- the whole ---- */
 
-static void handle_node_gone(struct node *node)
+static void handle_node_gone(struct file_node *node)
 {
 	fd_cache_drop(node->loan->backing->cache, node);
 	loan_unref(node->loan);
@@ -34,6 +37,8 @@ int files_create(const struct config *config, struct files **ret_files, struct e
 	if (!files)
 		return error_set(err, ENOMEM, "no memory for the leases' files");
 	files->config = config;
+	files->max_nodes = NODES_WELCOME;
+	files->keeps_names = true;
 	pthread_mutex_init(&files->lock, NULL);
 	r = backing_init(&files->backing);
 	if (r < 0) {
@@ -41,7 +46,7 @@ int files_create(const struct config *config, struct files **ret_files, struct e
 		return error_errno(
 			err, -r, "cannot open /proc/self/fd, which the leases' files need");
 	}
-	r = node_table_create(NODE_TABLE_MAX, handle_node_gone, &files->nodes);
+	r = file_node_table_create(FILE_NODE_TABLE_MAX, handle_node_gone, &files->nodes);
 	if (r < 0) {
 		files_destroy(files);
 		return error_set(err, -r, "no memory for the leases' files");
@@ -56,7 +61,10 @@ void files_destroy(struct files *files)
 
 	if (!files)
 		return;
-	node_table_destroy(files->nodes);
+	evictor_destroy(files->evictor);
+	lock_waiters_destroy(files->lock_waiters);
+	sweeper_destroy(files->sweeper);
+	file_node_table_destroy(files->nodes);
 	while ((loan = files->loans)) {
 		files->loans = loan->next;
 		loan_unref(loan);
@@ -66,73 +74,31 @@ void files_destroy(struct files *files)
 	free(files);
 }
 
+int files_attach(struct files *files, struct fuse_session *session, struct error *err)
+{
+	int r = lock_waiters_create(&files->lock_waiters);
+
+	if (r < 0)
+		return error_errno(err, -r, "cannot start the thread that waits for locks");
+	r = sweeper_create(files, &files->sweeper);
+	if (r < 0)
+		return error_errno(err, -r, "cannot start the thread that clears up after leases");
+	return evictor_create(files->nodes, session, files->max_nodes, &files->evictor, err);
+}
+
+void files_detach(struct files *files)
+{
+	if (files->evictor)
+		evictor_stop(files->evictor);
+	if (files->lock_waiters)
+		lock_waiters_stop(files->lock_waiters);
+	if (files->sweeper)
+		sweeper_stop(files->sweeper);
+}
+
 size_t files_node_count(struct files *files)
 {
-	return node_table_count(files->nodes);
-}
-
-/* ---- leases ---- */
-
-/* Takes those that have ended out of the list; the caller lets go of them without the lock. */
-static struct loan *take_ended_locked(struct files *files)
-{
-	struct loan **link = &files->loans, *loan, *ended = NULL;
-
-	while ((loan = *link)) {
-		if (!atomic_load(&loan->root->ended)) {
-			link = &loan->next;
-			continue;
-		}
-		*link = loan->next;
-		loan->next = ended;
-		ended = loan;
-	}
-	return ended;
-}
-
-static void end_all(struct loan *ended)
-{
-	struct loan *next;
-
-	for (; ended; ended = next) {
-		next = ended->next;
-		loan_end(ended);
-		loan_unref(ended);
-	}
-}
-
-void files_sweep(struct files *files)
-{
-	struct loan *ended;
-
-	pthread_mutex_lock(&files->lock);
-	ended = take_ended_locked(files);
-	pthread_mutex_unlock(&files->lock);
-	end_all(ended);
-}
-
-/* The lease's loan, made at the first use; a reference of the caller's. */
-static int find_loan(struct files *files, struct sandbox_root *root, struct loan **ret_loan)
-{
-	struct loan *loan, *ended;
-	int r = 0;
-
-	pthread_mutex_lock(&files->lock);
-	ended = take_ended_locked(files);
-	for (loan = files->loans; loan && loan->root != root; loan = loan->next)
-		;
-	if (!loan) {
-		r = loan_create(&files->backing, root, &loan);
-		if (r == 0) {
-			loan->next = files->loans;
-			files->loans = loan;
-		}
-	}
-	if (r == 0)
-		*ret_loan = loan_ref(loan);
-	pthread_mutex_unlock(&files->lock);
-	end_all(ended);
-	return r;
+	return file_node_table_count(files->nodes);
 }
 
 /* ---- nodes ---- */
@@ -144,14 +110,14 @@ struct files *files_of(fuse_req_t req)
 	return context->files;
 }
 
-int files_node(fuse_req_t req, fuse_ino_t ino, struct node **ret_node)
+int files_node(fuse_req_t req, fuse_ino_t ino, struct file_node **ret_node)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	int r;
 
 	if (!files_owns(ino))
 		return -EXDEV;
-	node = node_get(files_of(req)->nodes, ino);
+	node = file_node_get(files_of(req)->nodes, ino);
 	if (!node)
 		return -ESTALE;
 	r = loan_check(node->loan);
@@ -160,9 +126,9 @@ int files_node(fuse_req_t req, fuse_ino_t ino, struct node **ret_node)
 	return r;
 }
 
-int files_parent(fuse_req_t req, fuse_ino_t ino, struct node **ret_node)
+int files_parent(fuse_req_t req, fuse_ino_t ino, struct file_node **ret_node)
 {
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	int r = files_node(req, ino, &node);
 
 	if (r < 0)
@@ -175,12 +141,12 @@ int files_parent(fuse_req_t req, fuse_ino_t ino, struct node **ret_node)
 	return 0;
 }
 
-void files_fail(fuse_req_t req, struct node *node, int r)
+void files_fail(fuse_req_t req, struct file_node *node, int r)
 {
 	(void)fuse_reply_err(req, node ? -loan_explain(node->loan, r) : -r);
 }
 
-void files_done(fuse_req_t req, struct node *node, int r)
+void files_done(fuse_req_t req, struct file_node *node, int r)
 {
 	if (r < 0)
 		files_fail(req, node, r);
@@ -188,7 +154,7 @@ void files_done(fuse_req_t req, struct node *node, int r)
 		(void)fuse_reply_err(req, 0);
 }
 
-static bool names_the_kernels(const struct node *parent, const char *name)
+static bool names_the_kernels(const struct file_node *parent, const char *name)
 {
 	return parent && parent->is_root &&
 	       (strcmp(name, "proc") == 0 || strcmp(name, "sys") == 0 || strcmp(name, "dev") == 0);
@@ -196,7 +162,7 @@ static bool names_the_kernels(const struct node *parent, const char *name)
 
 /* Only what cannot be written through: a file that is open for writing somewhere cannot be
  * executed. */
-static void keep_path(struct loan *loan, struct node *node, int fd)
+static void keep_path(struct loan *loan, struct file_node *node, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
@@ -204,18 +170,35 @@ static void keep_path(struct loan *loan, struct node *node, int fd)
 		fd_cache_put(loan->backing->cache, node, loan, fd);
 }
 
-static int tell(struct files *files, struct loan *loan, struct node *parent, const char *name,
+/*
+ * In the mount that all others are mounted in, a dead sandbox shows the bare directories below
+ * them.
+ */
+static bool may_hide_mounts(const struct file_node *parent)
+{
+	return parent && parent->branch == parent->loan->root_branch;
+}
+
+static int check_found(
+	struct loan *loan, const struct file_node *parent, const struct branch *found)
+{
+	if (may_hide_mounts(parent) && found == parent->branch)
+		return loan_check_mounts(loan);
+	return loan_check(loan);
+}
+
+static int tell(struct files *files, struct loan *loan, struct file_node *parent, const char *name,
 	int fd, struct fuse_entry_param *ret_entry)
 {
-	struct node_identity identity;
-	struct node_told told = {
+	struct file_identity identity;
+	struct file_node_told told = {
 		.parent = parent,
 		.name = name,
-		.serial = loan->root->serial,
+		.serial = loan->serial,
 		.loan = loan,
 		.identity = &identity,
 	};
-	CLEANUP(node_putp) struct node *node = NULL;
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
 	bool is_new = false;
 	struct statx stat;
 	int r;
@@ -223,27 +206,31 @@ static int tell(struct files *files, struct loan *loan, struct node *parent, con
 	r = backing_identify(
 		loan, parent ? parent->branch : NULL, fd, &stat, &told.branch, &identity);
 	if (r == 0)
-		r = loan_check(loan); /* what a dead sandbox shows is not what was asked for */
+		r = check_found(loan, parent, told.branch);
 	if (r < 0)
 		return r;
 	told.hollow =
 		S_ISDIR(identity.type) && (told.branch->hollow || names_the_kernels(parent, name));
-	told.keep_name = told.branch->fd < 0 || identity.handle_type == NODE_BY_INODE;
-	r = node_tell(files->nodes, &told, &node, &is_new);
+	told.keep_name = files->keeps_names || !told.branch->opens_handles ||
+			 identity.handle_type == FILE_NODE_BY_INODE;
+	if (!parent)
+		loan->root_branch = told.branch;
+	r = file_node_tell(files->nodes, &told, &node, &is_new);
 	if (r < 0)
 		return r;
 	if (is_new)
 		(void)loan_ref(loan);
-	if (told.keep_name)
+	evictor_look(files->evictor);
+	if (!backing_opens_by_handle(node))
 		keep_path(loan, node, fd);
 	memset(ret_entry, 0, sizeof(*ret_entry));
 	ret_entry->ino = node->id;
-	ret_entry->attr_timeout = files_attr_timeout(files, node);
 	files_fill_stat(files, node, &stat, &ret_entry->attr);
+	files_fit_link(files, node, fd, &ret_entry->attr);
 	return 0;
 }
 
-int files_tell(struct files *files, struct node *parent, const char *name, int fd,
+int files_tell(struct files *files, struct file_node *parent, const char *name, int fd,
 	struct fuse_entry_param *ret_entry)
 {
 	return tell(files, parent->loan, parent, name, fd, ret_entry);
@@ -256,11 +243,11 @@ int files_enter(struct files *files, struct sandbox_root *root, struct fuse_entr
 
 	if (!sandbox_root_alive(root, &why))
 		return -why;
-	r = find_loan(files, root, &loan);
+	r = files_loan(files, root, &loan);
 	return r < 0 ? r : tell(files, loan, NULL, "", root->fd, ret_entry);
 }
 
-void files_reply_entry(fuse_req_t req, struct node *parent, const char *name, int fd)
+void files_reply_entry(fuse_req_t req, struct file_node *parent, const char *name, int fd)
 {
 	struct files *files = files_of(req);
 	struct fuse_entry_param entry;
@@ -269,10 +256,10 @@ void files_reply_entry(fuse_req_t req, struct node *parent, const char *name, in
 	if (r < 0)
 		files_fail(req, parent, r);
 	else if (fuse_reply_entry(req, &entry) < 0)
-		node_forget(files->nodes, entry.ino, 1);
+		file_node_forget(files->nodes, entry.ino, 1);
 }
 
-int files_find(struct node *parent, const char *name, int *ret_fd)
+int files_find(struct file_node *parent, const char *name, int *ret_fd)
 {
 	CLEANUP(closep) int dir = -1;
 	int r, fd;
@@ -300,9 +287,13 @@ static void files_init(void *userdata, struct fuse_conn_info *conn)
 					 FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
 					 FUSE_CAP_DONT_MASK | FUSE_CAP_NO_OPEN_SUPPORT |
 					 FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_POSIX_ACL;
+	struct files *files = ((const struct fs_context *)userdata)->files;
 	uint64_t flag;
 
-	(void)userdata;
+	if (conn->proto_minor >= MINOR_WITH_PRUNE) {
+		files->keeps_names = false;
+		evictor_use_prune(files->evictor);
+	}
 	for (flag = 1; flag <= wanted; flag <<= 1) {
 		if (wanted & flag)
 			(void)fuse_set_feature_flag(conn, flag);
@@ -315,12 +306,14 @@ static void files_init(void *userdata, struct fuse_conn_info *conn)
 
 static void files_lookup(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	CLEANUP(node_putp) struct node *parent = NULL;
+	CLEANUP(file_node_putp) struct file_node *parent = NULL;
 	CLEANUP(closep) int fd = -1;
 	int r = files_node(req, ino, &parent);
 
 	if (r == 0)
 		r = files_find(parent, name, &fd);
+	if (r == -ENOENT && may_hide_mounts(parent) && loan_check_mounts(parent->loan) < 0)
+		r = -ENOTCONN;
 	if (r < 0)
 		files_fail(req, parent, r);
 	else
@@ -329,7 +322,7 @@ static void files_lookup(fuse_req_t req, fuse_ino_t ino, const char *name)
 
 static void files_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 {
-	node_forget(files_of(req)->nodes, ino, count);
+	file_node_forget(files_of(req)->nodes, ino, count);
 	fuse_reply_none(req);
 }
 
@@ -338,7 +331,7 @@ static void files_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_
 	size_t i;
 
 	for (i = 0; i < count; i++)
-		node_forget(files_of(req)->nodes, forgets[i].ino, forgets[i].nlookup);
+		file_node_forget(files_of(req)->nodes, forgets[i].ino, forgets[i].nlookup);
 	fuse_reply_none(req);
 }
 

@@ -17,6 +17,7 @@
 struct config;
 struct error;
 struct files;
+struct fuse_session;
 struct sandbox_root;
 
 #define FILES_INO_BIT (UINT64_C(1) << 63)
@@ -29,16 +30,28 @@ static inline bool files_owns(fuse_ino_t ino)
 int files_create(const struct config *config, struct files **ret_files, struct error *err);
 void files_destroy(struct files *files); /* after the FUSE session has ended; accepts NULL */
 
+/*
+ * The session that the operations will be called in, before it is run. Starts the threads that
+ * need it: one waits for locks, one has the kernel forget files.
+ */
+int files_attach(struct files *files, struct fuse_session *session, struct error *err);
+/*
+ * Ends those threads, and waits for that: before the session is told to exit, so that what they
+ * may wait for is still answered, and again after its last request. Harmless any number of
+ * times, also without files_attach().
+ */
+void files_detach(struct files *files);
+
 /* A lookup of `fs` in a lease's directory: fills the entry (attributes, timeouts, a node with one
  * more lookup counted). Takes its own reference of root. -errno. */
 int files_enter(struct files *files, struct sandbox_root *root, struct fuse_entry_param *ret_entry);
 
 /*
- * Lets go of every descriptor of leases that have ended (root->ended is set), so that their files can be
- * cleared away: what clients still have open leads nowhere from now on. files_enter() of any lease does
- * that too. May wait for the disk: not for the loop.
+ * The lease has ended, or is ending: soon, on another thread, every descriptor of its files is
+ * let go of, so that they can be cleared away; what clients still have open leads nowhere then.
+ * root may be NULL: only those are looked for whose root->ended is set. Never blocks.
  */
-void files_sweep(struct files *files);
+void files_end(struct files *files, const struct sandbox_root *root);
 
 /* The operations on nodes that files_owns(); userdata of the session is a struct fs_context. Each
  * replies before it returns. */

@@ -88,8 +88,11 @@ int filesystem_create(const struct filesystem_options *options,
 
 static void handle_lease_changed(void *data, struct lease *lease)
 {
+	enum lease_state state = lease_state(lease);
 	struct filesystem *fs = data;
 
+	if (state == LEASE_RELEASING || state == LEASE_RELEASED || state == LEASE_EXPIRED)
+		files_end(fs->context.files, lease_root(lease));
 	control_lease_changed(fs->context.control, lease);
 }
 
@@ -130,6 +133,7 @@ static void *run_session(void *data)
 		;
 	notifier_destroy(fs->notifier);
 	fs->notifier = NULL;
+	files_detach(fs->context.files);
 	fuse_session_unmount(fs->session);
 	mountpoint_fini(&fs->mountpoint);
 	loop_post(fs->loop, &fs->gone);
@@ -198,9 +202,9 @@ static int create_session(struct filesystem *fs, struct error *err)
 	fuse_set_log_func(log_of_libfuse);
 	fs->session = fuse_session_new(&args, &fs_ops, sizeof(fs_ops), &fs->context);
 	fuse_opt_free_args(&args);
-	return fs->session
-		       ? 0
-		       : error_set(err, EINVAL, "libfuse refuses the options '%s'", options.data);
+	if (!fs->session)
+		return error_set(err, EINVAL, "libfuse refuses the options '%s'", options.data);
+	return files_attach(fs->context.files, fs->session, err);
 }
 
 /* Why libfuse could not mount, as far as we can tell: it says only that it could not. */
@@ -307,6 +311,7 @@ void filesystem_unmount(struct filesystem *fs)
 	if (fs->life != LIFE_MOUNTED)
 		return;
 	fs->life = LIFE_ENDING;
+	files_detach(fs->context.files);
 	fuse_session_exit(fs->session);
 	wake_workers(fs);
 }

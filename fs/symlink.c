@@ -83,3 +83,15 @@ int symlink_show(const char *text, unsigned depth, char *ret_shown)
 	memcpy(ret_shown, text, size + 1);
 	return 0;
 }
+
+size_t symlink_rest(const char *text)
+{
+	return strlen(text + strspn(text, "/"));
+}
+
+size_t symlink_shown_size(size_t rest, unsigned depth)
+{
+	if (rest == 0)
+		return depth == 0 ? 1 : 3 * (size_t)depth - 1;
+	return 3 * (size_t)depth + rest;
+}

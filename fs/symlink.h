@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * symlink.h: which text of a sandbox's symbolic link may be shown to a client, whose kernel will
- *resolve it.
+ * symlink.h: which text of a sandbox's symbolic link may be shown to a client, whose kernel
+ * will resolve it.
  *
  * The sandbox chooses the text; the client follows it on the host. Sound by induction over the
- *parts of a path: R1  relative, `..` only at its front and no more of them than the link is deep:
- *shown as it is; R2  absolute, without `..`: shown relative to the root of the lease, which is the
- *sandbox's `/`; R3  anything else is not shown. Depth is the number of directories between the
- *lease's root and the link, so a link in the root has depth 0. Pure. Threads: any.
+ * parts of a path:
+ *
+ *	R1 relative, `..` only at its front and no more of them than the link is deep: shown as
+ *	   it is;
+ *	R2 absolute, without `..`: shown relative to the root of the lease, which is the
+ *	   sandbox's `/`;
+ *	R3 anything else is not shown.
+ *
+ * Depth is the number of directories between the lease's root and the link, so a link in the
+ * root has depth 0. Pure. Threads: any.
  */
 #ifndef FS_SYMLINK_H
 #define FS_SYMLINK_H
@@ -30,5 +36,11 @@ enum symlink_kind symlink_classify(const char *text, unsigned *ret_climbs);
  * R2's text is too long. ret_shown has SYMLINK_TEXT_SIZE bytes and is written on success only.
  */
 int symlink_show(const char *text, unsigned depth, char *ret_shown);
+
+/*
+ * How much of an absolute text stands behind its slashes, and how long that is shown at a depth.
+ */
+size_t symlink_rest(const char *text);
+size_t symlink_shown_size(size_t rest, unsigned depth);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * files-mount: a mount of nothing but leases' files, so that they can be tried without pool, loop
- *and control files.
+ * files-mount: a mount of nothing but leases' files, so that they can be tried without pool,
+ * loop and control files.
  *
  *	files-mount [option...] DIRECTORY MOUNTPOINT
  *
- * MOUNTPOINT/fs is the lease whose sandbox has DIRECTORY as its root; a sleeping child stands for
- *pid 1. Says "ready" when mounted. Then each line on standard input is a command, answered by one
- *line: `count` (nodes), `fds` (open descriptors), `end` (the lease ends), `again` (and another
- *lease takes its place), `kill` (pid 1 dies). End of input unmounts.
+ * MOUNTPOINT/fs is the lease whose sandbox has DIRECTORY as its root; a sleeping child stands
+ * for pid 1. Says "ready" when mounted. Then each line on standard input is a command, answered
+ * by one line: `count` (nodes), `fds` (open descriptors), `forget` (the kernel is to forget what
+ * it can), `end` (the lease ends), `again` (and another takes its place), `kill` (pid 1 dies).
+ * End of input unmounts.
  *
  *	--other DIRECTORY	a second lease, MOUNTPOINT/other
  *	--root-of PID		DIRECTORY is looked up in that process's root, and it is pid 1
@@ -16,8 +17,8 @@
  *	--owner UID:GID		of the mount; default: ours
  *	--walk			as if no file could be opened by its handle
  *	--raw			symlinks = raw
- *	--strict		coherence = strict
- *	--no-passthrough
+ *	--nodes N		ask the kernel to forget above that many
+ *	--no-prune		as if it had no FUSE_NOTIFY_PRUNE
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,8 @@ struct options {
 	pid_t root_of;
 	uid_t uid;
 	gid_t gid;
-	bool walk;
+	bool walk, no_prune;
+	size_t nodes;
 };
 
 struct lease {
@@ -60,6 +62,7 @@ static struct program {
 	uint64_t serial;
 	pthread_mutex_t lock;
 	struct fuse_session *session;
+	struct evictor *forgetter;
 } program = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void die(const char *what)
@@ -129,8 +132,9 @@ static void lease_end(struct lease *lease)
 	if (!lease->root)
 		return;
 	atomic_store(&lease->root->ended, true);
-	files_sweep(program.context.files);
-	lease_kill(lease);
+	files_end(program.context.files, lease->root);
+	if (!program.options.root_of)
+		lease_kill(lease);
 	pthread_mutex_lock(&program.lock);
 	sandbox_root_unref(lease->root);
 	lease->root = NULL;
@@ -157,7 +161,7 @@ static void root_lookup(fuse_req_t req, const char *name)
 	if (r < 0)
 		fuse_reply_err(req, -r);
 	else if (fuse_reply_entry(req, &entry) < 0)
-		node_forget(program.context.files->nodes, entry.ino, 1);
+		file_node_forget(program.context.files->nodes, entry.ino, 1);
 }
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -203,6 +207,13 @@ static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 		fuse_reply_err(req, 0);
 }
 
+static void op_init(void *data, struct fuse_conn_info *conn)
+{
+	if (program.options.no_prune && conn->proto_minor > 44)
+		conn->proto_minor = 44;
+	files_ops.init(data, conn);
+}
+
 /* ---- the program ---- */
 
 static unsigned count_fds(void)
@@ -215,6 +226,18 @@ static unsigned count_fds(void)
 	return count;
 }
 
+/* Has the kernel asked to forget everything that it does not use; a caller looks at `count`. */
+static void forget(void)
+{
+	struct error err = ERROR_NONE;
+
+	if (!program.forgetter && evictor_create(program.context.files->nodes, program.session, 0,
+					  &program.forgetter, &err) < 0)
+		die(err.text);
+	evictor_use_prune(program.forgetter);
+	evictor_look(program.forgetter);
+}
+
 static void obey(const char *command)
 {
 	if (strcmp(command, "count\n") == 0) {
@@ -222,7 +245,9 @@ static void obey(const char *command)
 	} else if (strcmp(command, "fds\n") == 0) {
 		printf("%u\n", count_fds());
 	} else {
-		if (strcmp(command, "end\n") == 0)
+		if (strcmp(command, "forget\n") == 0)
+			forget();
+		else if (strcmp(command, "end\n") == 0)
 			lease_end(&program.leases[0]);
 		else if (strcmp(command, "again\n") == 0)
 			lease_begin(&program.leases[0]);
@@ -256,13 +281,12 @@ static void parse(int argc, char **argv)
 	static const struct option names[] = {{"other", required_argument, NULL, 'o'},
 		{"root-of", required_argument, NULL, 'p'}, {"ids", required_argument, NULL, 'i'},
 		{"owner", required_argument, NULL, 'u'}, {"walk", no_argument, NULL, 'w'},
-		{"raw", no_argument, NULL, 'r'}, {"strict", no_argument, NULL, 's'},
-		{"no-passthrough", no_argument, NULL, 'n'}, {0}};
+		{"raw", no_argument, NULL, 'r'}, {"nodes", required_argument, NULL, 'N'},
+		{"no-prune", no_argument, NULL, 'P'}, {0}};
 	int option;
 
 	program.options.uid = program.config.mount.owner_uid = getuid();
 	program.options.gid = program.config.mount.owner_gid = getgid();
-	program.config.mount.passthrough = SETTING_AUTO;
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
 		if (option == 'o')
 			program.options.other = optarg;
@@ -277,10 +301,10 @@ static void parse(int argc, char **argv)
 			program.options.walk = true;
 		else if (option == 'r')
 			program.config.mount.symlinks = SYMLINKS_RAW;
-		else if (option == 's')
-			program.config.mount.coherence = COHERENCE_STRICT;
-		else if (option == 'n')
-			program.config.mount.passthrough = SETTING_OFF;
+		else if (option == 'N')
+			program.options.nodes = strtoul(optarg, NULL, 10);
+		else if (option == 'P')
+			program.options.no_prune = true;
 		else
 			exit(2);
 	}
@@ -298,14 +322,17 @@ static void mount_it(void)
 		(char *)"files-mount", (char *)"-osubtype=files-mount,default_permissions", NULL};
 	struct fuse_args args = FUSE_ARGS_INIT(2, getuid() == 0 ? root_argv : user_argv);
 	struct fuse_lowlevel_ops ops = files_ops;
+	struct error err = ERROR_NONE;
 
+	ops.init = op_init;
 	ops.lookup = op_lookup;
 	ops.getattr = op_getattr;
 	ops.opendir = op_opendir;
 	ops.readdir = op_readdir;
 	ops.releasedir = op_releasedir;
 	program.session = fuse_session_new(&args, &ops, sizeof(ops), &program.context);
-	if (!program.session || fuse_session_mount(program.session, program.options.mountpoint) < 0)
+	if (!program.session || files_attach(program.context.files, program.session, &err) < 0 ||
+		fuse_session_mount(program.session, program.options.mountpoint) < 0)
 		die("mount");
 	fuse_opt_free_args(&args);
 }
@@ -320,6 +347,8 @@ int main(int argc, char **argv)
 	program.context.config = &program.config;
 	if (files_create(&program.config, &program.context.files, &err) < 0)
 		die(err.text);
+	if (program.options.nodes)
+		program.context.files->max_nodes = program.options.nodes;
 	if (program.options.walk)
 		program.context.files->backing.by_handle = false;
 	program.leases[0] = (struct lease){.name = "fs", .directory = program.options.directory};
@@ -334,6 +363,8 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin))
 		obey(line);
+	evictor_destroy(program.forgetter);
+	files_detach(program.context.files);
 	fuse_session_exit(program.session);
 	fuse_session_unmount(program.session);
 	pthread_join(server, NULL);

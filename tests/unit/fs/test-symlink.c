@@ -16,6 +16,8 @@ static void shows(const char *text, unsigned depth, const char *wanted)
 
 	assert_int_equal(symlink_show(text, depth, shown), 0);
 	assert_string_equal(shown, wanted);
+	if (text[0] == '/')
+		assert_int_equal(symlink_shown_size(symlink_rest(text), depth), strlen(wanted));
 }
 
 static void refuses(const char *text, unsigned depth, int code)

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * flock(2) that has to wait. Nothing announces that somebody in a sandbox let go of a lock, and
+ * a worker must not wait for it: one thread tries for all of them, a hundred times a second, as
+ * long as there are any.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "fs/files-private.h"
+
+enum { WAITERS_MAX = 1024, TRY_EVERY_NS = 10 * 1000 * 1000 };
+
+struct lock_wait {
+	struct lock_wait *next;
+	struct lock_waiters *waiters;
+	fuse_req_t req;
+	struct file_node *node; /* a reference */
+	struct opened *opened;  /* it stays while its owner waits; begun */
+	int op;                 /* of flock(2) */
+	bool interrupted;
+};
+
+struct lock_waiters {
+	pthread_t thread;
+	pthread_cond_t wake;
+	pthread_mutex_t
+		lock; /* guards every field after it, and `interrupted` of each wait; leaf */
+	struct lock_wait *first;
+	size_t count;
+	bool ending, joined;
+};
+
+/* Runs with libfuse's lock of the request. */
+static void handle_interrupt(fuse_req_t req, void *data)
+{
+	struct lock_wait *wait = data;
+
+	pthread_mutex_lock(&wait->waiters->lock);
+	wait->interrupted = true;
+	pthread_cond_signal(&wait->waiters->wake);
+	pthread_mutex_unlock(&wait->waiters->lock);
+}
+
+/* Takes the wait. */
+static void answer(struct lock_wait *owned_wait, int r)
+{
+	fuse_req_interrupt_func(owned_wait->req, NULL, NULL); /* waits for one that is running */
+	opened_end(owned_wait->opened);
+	files_done(owned_wait->req, owned_wait->node, r);
+	file_node_put(owned_wait->node);
+	free(owned_wait);
+}
+
+/* The lock lives in the open descriptor, which must then not be exchanged. */
+static int try_lock(struct opened *opened, int op)
+{
+	if (flock(opened->fd, op | LOCK_NB) < 0)
+		return -errno;
+	pthread_mutex_lock(&opened->lock);
+	opened->locked = (op & ~LOCK_NB) != LOCK_UN;
+	pthread_mutex_unlock(&opened->lock);
+	return 0;
+}
+
+/* 1: not yet. */
+static int try_locked(const struct lock_waiters *waiters, const struct lock_wait *wait)
+{
+	int r = loan_check(wait->node->loan);
+
+	if (r < 0)
+		return r;
+	if (wait->interrupted || waiters->ending)
+		return -EINTR;
+	r = try_lock(wait->opened, wait->op);
+	return r == -EWOULDBLOCK ? 1 : r;
+}
+
+/* Takes out one whose waiting is over; NULL: everybody waits on. */
+static struct lock_wait *take_done_locked(struct lock_waiters *waiters, int *ret_r)
+{
+	struct lock_wait **link, *wait;
+	int r;
+
+	for (link = &waiters->first; (wait = *link); link = &wait->next) {
+		r = try_locked(waiters, wait);
+		if (r > 0)
+			continue;
+		*link = wait->next;
+		waiters->count--;
+		*ret_r = r;
+		return wait;
+	}
+	return NULL;
+}
+
+static void pause_locked(struct lock_waiters *waiters)
+{
+	struct timespec until;
+
+	if (!waiters->first) {
+		pthread_cond_wait(&waiters->wake, &waiters->lock);
+		return;
+	}
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += TRY_EVERY_NS;
+	if (until.tv_nsec >= 1000 * 1000 * 1000) {
+		until.tv_nsec -= 1000 * 1000 * 1000;
+		until.tv_sec++;
+	}
+	(void)pthread_cond_timedwait(&waiters->wake, &waiters->lock, &until);
+}
+
+static void *run(void *data)
+{
+	struct lock_waiters *waiters = data;
+	struct lock_wait *wait;
+	int r;
+
+	pthread_mutex_lock(&waiters->lock);
+	while (waiters->first || !waiters->ending) {
+		wait = take_done_locked(waiters, &r);
+		if (!wait) {
+			pause_locked(waiters);
+			continue;
+		}
+		pthread_mutex_unlock(&waiters->lock);
+		answer(wait, r);
+		pthread_mutex_lock(&waiters->lock);
+	}
+	pthread_mutex_unlock(&waiters->lock);
+	return NULL;
+}
+
+int lock_waiters_create(struct lock_waiters **ret_waiters)
+{
+	struct lock_waiters *waiters = calloc(1, sizeof(*waiters));
+	sigset_t all, before;
+	int r;
+
+	if (!waiters)
+		return -ENOMEM;
+	pthread_mutex_init(&waiters->lock, NULL);
+	pthread_cond_init(&waiters->wake, NULL);
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&waiters->thread, NULL, run, waiters);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r != 0) {
+		free(waiters);
+		return -r;
+	}
+	*ret_waiters = waiters;
+	return 0;
+}
+
+void lock_waiters_stop(struct lock_waiters *waiters)
+{
+	bool joined;
+
+	pthread_mutex_lock(&waiters->lock);
+	joined = waiters->joined;
+	waiters->ending = waiters->joined = true;
+	pthread_cond_signal(&waiters->wake);
+	pthread_mutex_unlock(&waiters->lock);
+	if (!joined)
+		(void)pthread_join(waiters->thread, NULL);
+}
+
+void lock_waiters_destroy(struct lock_waiters *waiters)
+{
+	if (!waiters)
+		return;
+	lock_waiters_stop(waiters);
+	pthread_cond_destroy(&waiters->wake);
+	pthread_mutex_destroy(&waiters->lock);
+	free(waiters);
+}
+
+/*
+ * On success it takes the node's reference and ends what was begun; the request is answered
+ * later.
+ */
+static int wait_for_lock(fuse_req_t req, struct file_node *node, struct opened *opened, int op)
+{
+	struct lock_waiters *waiters = files_of(req)->lock_waiters;
+	struct lock_wait *wait = waiters ? calloc(1, sizeof(*wait)) : NULL;
+	bool full;
+
+	if (!wait)
+		return -ENOLCK;
+	*wait = (struct lock_wait){
+		.waiters = waiters, .req = req, .node = node, .opened = opened, .op = op};
+	fuse_req_interrupt_func(req, handle_interrupt, wait);
+	pthread_mutex_lock(&waiters->lock);
+	full = waiters->count >= WAITERS_MAX || waiters->ending;
+	if (!full) {
+		wait->next = waiters->first;
+		waiters->first = wait;
+		waiters->count++;
+		pthread_cond_signal(&waiters->wake);
+	}
+	pthread_mutex_unlock(&waiters->lock);
+	if (!full)
+		return 0;
+	fuse_req_interrupt_func(req, NULL, NULL);
+	free(wait);
+	return -ENOLCK;
+}
+
+/*
+ * An interrupt gives EINTR for any signal, as `flock -w` and every alarm() around a lock need
+ * it.
+ */
+void files_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int op)
+{
+	CLEANUP(file_node_putp) struct file_node *node = NULL;
+	struct opened *opened = files_opened(fi);
+	int r = files_node(req, ino, &node);
+
+	if (r == 0)
+		r = opened_begin(opened);
+	if (r < 0) {
+		files_fail(req, node, r);
+		return;
+	}
+	r = try_lock(opened, op);
+	if (r == -EWOULDBLOCK && !(op & LOCK_NB)) {
+		r = wait_for_lock(req, node, opened, op);
+		if (r == 0) {
+			(void)take_ptr(&node);
+			return;
+		}
+	}
+	opened_end(opened);
+	files_done(req, node, r);
+}
