@@ -362,7 +362,7 @@ static void note_died(void *data, const struct error *why)
 	*(bool *)data = true;
 }
 
-/* With descriptors below n, and a cgroup, which takes one more. False: they were too few. */
+/* With descriptors below n, and a cgroup, which takes one more. False: there were too few. */
 static bool start_with_descriptors(struct fixture *fixture, rlim_t n, int cgroup_fd)
 {
 	struct bubble_options options = fixture_options(fixture, 0);
