@@ -21,8 +21,8 @@ struct loop;
 
 struct journal_slot {
 	uint32_t slot, generation;
-	const char *state; /* slot_state_name() */
-	pid_t pid;         /* init's on the host; 0: none, or of the machine's last boot */
+	const char *state;      /* slot_state_name() */
+	pid_t pid;              /* init's on the host; 0: none, or of the machine's last boot */
 	uint64_t pid_starttime; /* field 22 of /proc/<pid>/stat: tells a reused pid */
 	const char *dir;        /* the slot's directory */
 	const char *cgroup;     /* "" when there is none */
