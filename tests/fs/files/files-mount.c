@@ -28,7 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -268,6 +268,28 @@ static void *serve(void *data)
 	return NULL;
 }
 
+/* Asks the mount something: a worker that waits for a request does not see that it is to exit. */
+static void *poke(void *data)
+{
+	struct statvfs space;
+
+	(void)statvfs(program.options.mountpoint, &space);
+	return NULL;
+}
+
+static void stop_serving(pthread_t server)
+{
+	pthread_t poker;
+
+	evictor_destroy(program.forgetter);
+	files_detach(program.context.files);
+	fuse_session_exit(program.session);
+	if (pthread_create(&poker, NULL, poke, NULL) == 0)
+		pthread_detach(poker);
+	pthread_join(server, NULL);
+	fuse_session_unmount(program.session);
+}
+
 static void parse_ids(const char *text, uid_t *ret_uid, gid_t *ret_gid)
 {
 	char *end;
@@ -363,11 +385,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin))
 		obey(line);
-	evictor_destroy(program.forgetter);
-	files_detach(program.context.files);
-	fuse_session_exit(program.session);
-	fuse_session_unmount(program.session);
-	pthread_join(server, NULL);
+	stop_serving(server);
 	lease_end(&program.leases[0]);
 	lease_end(&program.leases[1]);
 	fuse_session_destroy(program.session);
