@@ -52,8 +52,15 @@ def when_pid_1_has_died_everything_is_ENOTCONN(m):
 def the_end_lets_go_of_what_clients_hold_open(m):
     write(m.at('f'), 'x')
     fd = os.open(m.at('f'), os.O_RDWR)
-    link = f'/proc/{m.process.pid}/fd'
-    holds = lambda: [t for t in (os.readlink(f'{link}/{n}') for n in os.listdir(link)) if t.startswith(m.back + '/') or t == m.back]  # noqa: E731
+
+    def holds():
+        found = []
+        for number in os.listdir(f'/proc/{m.process.pid}/fd'):
+            try:
+                found.append(os.readlink(f'/proc/{m.process.pid}/fd/{number}'))
+            except FileNotFoundError:  # closed meanwhile
+                pass
+        return [path for path in found if path == m.back or path.startswith(m.back + '/')]
     check(m.passthrough() or holds() != [], 'nothing was held')
     m.say('end')
     eventually(lambda: not holds(), 'let go of')
