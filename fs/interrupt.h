@@ -19,8 +19,9 @@
 
 enum { INTERRUPT_AGAIN_MS = 100 };
 
-/* True when SIGKILL (every fatal default action shows as that), INT, TERM, HUP or QUIT is pending
- * for the thread, or when it cannot be seen. */
+/* True when SIGKILL (every fatal default action without a core dump shows as that), INT, TERM, HUP,
+ * QUIT or, neither caught nor ignored, one that dumps core is pending for the thread, or when it
+ * cannot be seen. */
 bool interrupt_cancels(pid_t tid);
 
 /* True when the process is exiting because of a signal. False when that cannot be seen. */

@@ -237,7 +237,8 @@ def tracer_of(pid):
 
 def deadly(name, number):
     def function(d):
-        client = Client(d, 'signal.signal(signal.SIGINT, signal.SIG_DFL)')
+        client = Client(d, 'signal.signal(signal.SIGINT, signal.SIG_DFL); '
+                        'import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))')
         client.process.send_signal(number)
         client.expect_death_of_the_command(-number)
     function.__name__ = name
@@ -249,6 +250,7 @@ deadly('a_command_dies_with_its_client_of_SIGTERM', signal.SIGTERM)
 deadly('a_command_dies_with_its_client_of_SIGKILL', signal.SIGKILL)
 deadly('a_command_dies_with_its_client_of_SIGHUP', signal.SIGHUP)
 deadly('a_command_dies_with_its_client_of_SIGQUIT', signal.SIGQUIT)
+deadly('a_command_dies_with_its_client_of_SIGABRT', signal.SIGABRT)
 
 
 @case

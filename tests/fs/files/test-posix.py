@@ -7,6 +7,7 @@ import mmap
 import os
 import stat
 import subprocess
+import sys
 import threading
 
 from mount import SANITIZED, Failed, Skip, case, check, equal, fails_with, main, read, run, sh, write
@@ -481,6 +482,18 @@ def a_process_that_waits_for_a_lock_can_be_killed(m):
     fd = os.open(m.at('f'), os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
     os.close(fd)
+
+
+@case
+def fcntl_locks_hold_among_clients_only(m):
+    write(m.at('f'), 'x')
+    script = 'import fcntl, sys; fcntl.lockf(open(sys.argv[1], "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)'
+    with open(m.at('f'), 'r+b') as f:
+        fcntl.lockf(f, fcntl.LOCK_EX)
+        done = run([sys.executable, '-c', script, m.at('f')])
+        check('BlockingIOError' in done.stderr, done.stderr)
+        equal(run([sys.executable, '-c', script, m.behind('f')]).returncode, 0)
+    equal(run([sys.executable, '-c', script, m.at('f')]).returncode, 0)
 
 
 @case

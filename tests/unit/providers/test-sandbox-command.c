@@ -195,6 +195,8 @@ static void wrong_types_and_unknown_keys_are_named(void **state)
 	refuse("{\"command\": \"x\", \"max_output_bytes\": 1.5}", "whole number");
 	refuse("{\"command\": \"x\", \"max_output_bytes\": 1e12}",
 		"'max_output_bytes' must be between");
+	refuse("{\"command\": \"x\", \"max_output_bytes\": 67108865}",
+		"'max_output_bytes' must be between 0 and 67108864");
 	refuse("{\"command\": \"x\", \"cmd\": \"y\"}",
 		"unknown key 'cmd'; the keys are: command, cwd");
 	refuse("{\"command\": \"x\", \"stdin_pipe\": true}", "unknown key 'stdin_pipe'");
