@@ -37,7 +37,7 @@ bad('binary_is_refused', bytes(range(256)), b'echo \xff', b'\x80', b'{"command":
 bad('NUL_is_refused', b'echo a\0b', b'\0', b'{"command": "a\\u0000b"}', b'{"command": "a\0b"}')
 bad('half_JSON_is_refused', '{"command": "a"', '{"command"', '{"command": "a', '{"command": "a",')
 bad('malformed_JSON_is_refused', '{"command": "a"} trailing', '{"command": "a"}{}', '{"command": \'a\'}', '{"command": a}',
-    '{"command": "a",}', '{"command": 1e999, "cwd": "/"}', '{"command": "\\ud800"}')
+    '{"command": "a",}', '{"command": "a", "timeout": 1e999}', '{"command": "\\ud800"}')
 bad('wrong_types_are_refused', '{"command": 1}', '{"command": null}', '{"command": ["a", 1]}', '{"command": {"a": 1}}',
     '{"command": "a", "cwd": 5}', '{"command": "a", "env": ["A=b"]}', '{"command": "a", "env": {"A": 1}}',
     '{"command": "a", "timeout": "5"}', '{"command": "a", "timeout": 0}', '{"command": "a", "timeout": -1}',
@@ -103,7 +103,7 @@ def control_files_cannot_be_created_renamed_linked_or_removed(d):
             call()
             check(False, 'it worked')
         except OSError as e:
-            check(e.errno in (errno.EPERM, errno.EACCES), f'{e}')
+            equal(errno.errorcode[e.errno], 'EPERM', f'{e}')
     os.truncate(lease + '/run_command', 0)
 
 
@@ -121,12 +121,12 @@ def check_config(text, *parts):
 
 @case
 def bad_configuration_is_refused_with_file_line_key_and_range():
-    check_config('[pool]\nslots = many\n', 'dressage.ini', '2', 'slots')
-    check_config('[pool]\nslots = 0\n', 'dressage.ini', '2', 'slots', '1')
-    check_config('[pool]\nslotz = 4\n', 'slotz', 'slots')
-    check_config('[poool]\nslots = 4\n', 'poool', 'pool')
-    check_config('[pool]\nslots = 4\n[slot]\nbwrap = ' + 'x' * 300 + '\n', '4')
-    check_config('[pool]\nslots = 4\nslots = 5\n', 'slots')
+    check_config('[pool]\nslots = many\n', 'dressage.ini:2: [pool] slots', 'many', '1 to 9999')
+    check_config('[pool]\nslots = 0\n', 'dressage.ini:2: [pool] slots', 'out of range', '1 to 9999')
+    check_config('[pool]\nslotz = 4\n', 'dressage.ini:2: ', "'slotz'", "'slots'")
+    check_config('[poool]\nslots = 4\n', 'dressage.ini:2: ', '[poool]', '[pool]')
+    check_config('[pool]\nslots = 4\n[slot]\nbwrap = ' + 'x' * 300 + '\n', 'dressage.ini:4: ', 'longer than 190 bytes')
+    check_config('[pool]\nslots = 4\nslots = 5\n', 'dressage.ini:3: [pool] slots', 'line 2')
     check_config('[dressage]\nprovider = docker\n', 'docker', 'local_bwrap', 'e2b')
 
 
