@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 
-from harness import (DRESSAGE, DRESSAGEFS, PATIENCE, ROOT, Failed, Scratch, Skip, case, check, eventually, main, mounts, processes_of,
+from harness import (DRESSAGE, DRESSAGEFS, PATIENCE, ROOT, Failed, Scratch, Skip, case, check, equal, eventually, main, mounts, processes_of,
                      test_environment)
 
 
@@ -64,9 +64,10 @@ def replay(path):
             os.symlink(DRESSAGE, work + '/build/tools/dressage')
             try:
                 outputs = type_into_shell(steps, work)
-                for (command, wanted), got in zip(steps, outputs):
+                for (command, wanted), got in zip(steps, outputs[:-1]):
                     if not pattern_of(wanted).match(got):
                         raise Failed(f'$ {command}\nprinted:\n{got}\nwanted:\n' + '\n'.join(wanted))
+                equal(len(outputs), len(steps) + 1, 'commands that the shell came to the end of')
                 check(work + '/mnt' not in mounts(), 'the transcript leaves the mount behind')
                 eventually(lambda: not processes_of(work), 'everything has ended')
             finally:
