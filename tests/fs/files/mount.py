@@ -123,9 +123,6 @@ class Mount:
         finally:
             self.destroy()
 
-    def passthrough(self):
-        return False
-
     # --- use ---
 
     def at(self, *parts):

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What happens behind the mount is seen at once, and the other way round: the acceptance list of coherence."""
 import errno
-import mmap
 import os
 import stat
 import threading
 
-from mount import SANITIZED, Skip, case, check, equal, fails_with, main, read, write
+from mount import SANITIZED, case, check, equal, fails_with, main, read, write
 
 ROUNDS = 200 if SANITIZED else 1000
 
@@ -184,20 +183,6 @@ def what_is_written_here_is_there_before_close(m):
         equal(read(m.behind('f')), b'aXc')
         os.ftruncate(f.fileno(), 1)
         equal(read(m.behind('f')), b'a')
-
-
-@case
-def a_live_mapping_follows_where_passthrough_serves(m):
-    m.plant('f', 'a' * 4096)
-    with open(m.at('f'), 'r+b') as f, mmap.mmap(f.fileno(), 4096) as mapping:
-        equal(mapping[0:2], b'aa')
-        if not m.passthrough():
-            raise Skip('direct replies: an existing mapping stays as it was')
-        with open(m.behind('f'), 'r+b', buffering=0) as b:
-            b.write(b'bb')
-        equal(mapping[0:2], b'bb')
-        mapping[2:4] = b'cc'
-        equal(read(m.behind('f'))[:4], b'bbcc')
 
 
 @case
