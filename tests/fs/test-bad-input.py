@@ -3,10 +3,11 @@
 import errno
 import json
 import os
+import re
 import threading
 import time
 
-from harness import DRESSAGEFS, Scratch, case, check, contains, equal, fails_with, main, run
+from harness import DRESSAGE, DRESSAGEFS, ROOT, Scratch, case, check, contains, equal, fails_with, main, run
 
 RUN = 'leases/t/run_command'
 
@@ -145,6 +146,17 @@ def bad_command_lines_are_refused_with_a_sentence():
     done = run([DRESSAGEFS, '--check'])
     equal((done.returncode, done.stdout), (0, 'OK\n'))
     contains(run([DRESSAGEFS, '--help']).stdout, 'MOUNTPOINT')
+
+
+@case
+def every_program_has_a_help():
+    commands = re.findall(r'^  ([a-z]+) ', run([DRESSAGE, '--help']).stdout, re.M)
+    check({'create', 'exec', 'ls', 'status', 'terminate'} <= set(commands), f'commands: {commands}')
+    scripts = [[os.path.join(ROOT, path)] for path in ('tools/check', 'tools/first-run', 'tools/setup', 'tests/bench/run')]
+    for words in [[DRESSAGEFS], [DRESSAGE], *scripts, *([DRESSAGE, name] for name in commands)]:
+        done = run([*words, '--help'])
+        equal((done.returncode, done.stderr), (0, ''), f'{words} --help')
+        check(len(done.stdout) > 30, f'{words} --help says {done.stdout!r}')
 
 
 main(slots=2)

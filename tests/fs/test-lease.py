@@ -168,6 +168,17 @@ def terminate_in_the_leases_directory_takes_any_text(d):
     check(not os.path.exists(d.lease('t1')), 'the lease is still there')
 
 
+@case
+def a_command_has_one_event_that_names_its_slot_and_exec_id(d):
+    d.mkdir('t1')
+    d.run('t1', 'true')
+    exec_id = d.run('t1', 'exit 3')['metadata']['exec_id']
+    events = [json.loads(line) for line in d.read('events').splitlines()]
+    name, generation = f'{d.slot_of("t1"):04d}/{exec_id}', d.json('leases/t1/lease.json')['metadata']['generation']
+    own = [e for e in events if (e['kind'], e['id'], e['generation']) == ('exec', name, generation)]
+    equal([(e['to'], e['why']) for e in own], [('EXITED', 'returncode 3')])
+
+
 def whys(d, lease_id):
     """What the events of the lease's end say of why."""
     events = [json.loads(line) for line in d.read('events').splitlines()]
@@ -327,8 +338,12 @@ def the_command_line_does_it_all(d):
 def a_read_only_mount_shows_and_changes_nothing():
     with Daemon(slots=1, command=['-o', 'ro']) as d:
         contains(d.read('status'), '0000')
+        contains(d.read('config'), 'slots = 1')
+        contains(d.read('events'), '"READY"')
+        equal(d.read('slots', '0000', 'state'), 'READY\n')
         fails_with(errno.EROFS, d.mkdir, 't1')
-        fails_with(errno.EROFS, os.open, d.path('create'), os.O_RDWR)
+        for name in ('create', 'terminate'):
+            fails_with(errno.EROFS, os.open, d.path(name), os.O_RDWR)
 
 
 main(slots=2)
