@@ -144,11 +144,15 @@ def scripts_are_sound():
 
 
 def the_docs_name_only_tests_that_exist():
-    everything = '\n'.join(text_of(p) for p in tracked('.c', '.py', '.sh') if p.startswith('tests/'))
-    for line in text_of('docs/control-files.md').splitlines():
-        for name in re.findall(r'`(\w+)`(?=[^|]*\|?\s*$)', line) if line.startswith('| ') else []:
-            if name.count('_') >= 3 and name not in everything:
-                yield name
+    there = {folder: '\n'.join(text_of(p) for p in tracked('.c', '.py') if p.startswith(f'tests/{folder}/'))
+             for folder in ('unit', 'contract', 'fs')}
+    rows = re.findall(r'^\| .* test \|$\n((?:\|.*\n)+)', text_of('docs/control-files.md'), re.M)
+    for line in ''.join(rows).splitlines():
+        for name, folder in re.findall(r'`(\w+)`(?: \((unit|contract)\))?(?=[^|]*\|\s*$)', line):
+            if name.count('_') >= 2 and not re.search(rf"\b(?:def|void) {name}\(|'{name}'", there[folder or 'fs']):
+                yield f'{name} is no test of tests/{folder or "fs"}'
+    if not rows:
+        yield 'docs/control-files.md has no table of tests any more'
 
 
 def the_docs_list_every_reason_and_say_which_are_not_given_yet():
