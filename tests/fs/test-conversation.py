@@ -74,10 +74,26 @@ def a_process_that_exits_with_a_create_pending_is_not_held(d):
 
 @case
 def a_close_of_create_returns_when_the_lease_is_there(d):
+    d.mkdir('a')
+    d.mkdir('b')
     fd = os.open(d.path('create'), os.O_WRONLY)
     os.write(fd, b't\n')
+    closer = threading.Thread(target=os.close, args=(fd,))
+    closer.start()
+    eventually(lambda: d.json('status.json')['queue'] == 1, 'the create waits in line')
+    check(closer.is_alive(), 'close returned before there was a lease')
+    d.rmdir('a')
+    closer.join(PATIENCE)
+    equal(sorted(os.listdir(d.path('leases'))), ['b', 't'])
+
+
+@case
+def a_close_of_run_command_hands_it_on_before_what_comes_after(d):
+    d.mkdir('t')
+    fd = os.open(d.lease('t', 'run_command'), os.O_WRONLY)
+    os.write(fd, b'while [ ! -e go ]; do sleep 0.01; done; echo first')
     os.close(fd)
-    equal(os.listdir(d.path('leases')), ['t'])
+    equal(d.run('t', 'touch go')['metadata']['exec_id'], 2)
 
 
 @case
