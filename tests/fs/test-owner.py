@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A root daemon whose mount belongs to a user: that user works in it, root may look, nobody else gets in."""
+import grp
 import json
 import os
 
@@ -71,6 +72,43 @@ def nobody_else_gets_at_the_slots_directories_or_the_journal(d, owner):
     for user in (owner, other):
         for script in (f'ls {d.state}', f'cat {d.state}/journal.db', f'ls {d.state}/slots'):
             check(sh(script, user=user).returncode != 0, f'{script} worked for uid {user[0]}')
+
+
+@case
+def a_member_of_the_group_reads_and_changes_nothing():
+    if not IS_ROOT:
+        raise Skip('only root can give a mount to another group')
+    name, uid, _ = another_user()
+    gid = grp.getgrnam('users').gr_gid
+    with Daemon(slots=2, options=['mount.group=users']) as d:
+        d.mkdir('t')
+        member = (uid, gid)
+        for path in ('', 'leases/t', 'leases/t/run_command', 'status'):
+            equal(os.stat(d.path(path)).st_gid, gid, path)
+        contains(sh(f'cat {d.mnt}/status', user=member).stdout, 't')
+        equal(sh(f'cat {d.lease("t", "state")}', user=member).stdout, 'ACTIVE\n')
+        for script in (f'mkdir {d.lease("u")}', f'rmdir {d.lease("t")}', f'echo id > {d.lease("t", "run_command")}',
+                       f'echo t > {d.mnt}/terminate', f'echo u > {d.mnt}/create', f'echo 5 > {d.lease("t", "ttl")}'):
+            done = sh(script, user=member)
+            check(done.returncode != 0, f'{script} worked for a member of the group')
+            contains(done.stderr, 'Permission denied')
+        equal(os.listdir(d.path('leases')), ['t'])
+        check(sh(f'cat {d.mnt}/status', user=another_user(uid)[1:]).returncode != 0, f'others than {name} got in')
+
+
+@case
+def without_allow_other_only_the_one_who_mounted_gets_in():
+    if not IS_ROOT:
+        raise Skip('only root has the kernel ask others by default')
+    _, uid, gid = another_user()
+    everybody = ['mount.mode=0755']
+    with Daemon(slots=1, options=everybody) as d:
+        equal(sh(f'cat {d.mnt}/status > /dev/null', user=(uid, gid)).returncode, 0, 'with allow_other')
+    with Daemon(slots=1, options=[*everybody, 'mount.allow_other=off']) as d:
+        contains(d.read('status'), '0000')
+        done = sh(f'cat {d.mnt}/status', user=(uid, gid))
+        equal((done.returncode, done.stdout), (1, ''))
+        contains(done.stderr, 'Permission denied')
 
 
 main()
