@@ -79,15 +79,25 @@ def many_commands_of_one_lease_run_side_by_side(d):
         os.close(fd)
 
 
-WORKER_DESCRIPTORS = 3  # each FUSE worker, which come with use, has its own /dev/fuse and a pipe
+def kinds_of_descriptors(pid):
+    """'/dev/fuse' and 'pipe' come and go with the workers, which libfuse starts as it needs them: one and at most two each."""
+    kinds = []
+    for fd in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            kinds.append(os.readlink(f'/proc/{pid}/fd/{fd}').partition(':')[0])
+        except FileNotFoundError:
+            pass
+    return kinds
 
 
 def footprint(d, cgroup):
     """What there is of the daemon: processes, descriptors, threads, mounts, cgroups, temporary files."""
     files = sum(len(names) + len(dirs) for top, dirs, names in os.walk(d.state) if '/log' not in top)
+    kinds = kinds_of_descriptors(d.pid)
     return {
         'processes': len(processes_of(d.state)),
-        'descriptors': len(os.listdir(f'/proc/{d.pid}/fd')) - WORKER_DESCRIPTORS * len(os.listdir(f'/proc/{d.pid}/task')),
+        'descriptors': len([kind for kind in kinds if kind not in ('/dev/fuse', 'pipe')]),
+        'pipes': max(0, kinds.count('pipe') - 2 * len(os.listdir(f'/proc/{d.pid}/task'))),
         'mounts': len([m for m in mounts() if m.startswith(d.base)]),
         'cgroups': len(cgroups(cgroup)),
         'files': files if IS_ROOT or d.user is None else 0,
