@@ -275,8 +275,7 @@ class Daemon:
         if self in running:
             running.remove(self)
         if self.process and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(PATIENCE)
+            self.kill()
         for _ in range(3):
             if self.mnt in mounts():
                 subprocess.run(['fusermount3', '-uz', self.mnt], env=self.env, check=False, capture_output=True)
@@ -473,8 +472,8 @@ def watchdog(name, seconds):
         diagnose(f'{name}: nothing for {seconds} s; killing the daemons')
         for daemon in list(running):
             diagnose(daemon.log())
-            if daemon.process:
-                daemon.process.kill()
+            if daemon.process and daemon.process.poll() is None:
+                daemon.kill()
     timer = threading.Timer(seconds, bite)
     timer.daemon = True
     timer.start()
