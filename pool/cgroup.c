@@ -15,11 +15,13 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 
 enum {
-	SPARES_MAX = 4,      /* emptied cgroups that a slot keeps for its next commands */
-	LINGERING_SWEEP = 4, /* of the cgroups left behind by background processes, looked at again
+	CLOSE_KILL_MS = 5000, /* when the pool was not stopped first */
+	SPARES_MAX = 4,       /* emptied cgroups that a slot keeps for its next commands */
+	LINGERING_SWEEP = 4,  /* of the cgroups left behind by background processes, looked at again
 				at each end of a command */
 };
 
@@ -212,7 +214,7 @@ int cgroup_clear(const char *path, uint64_t deadline_ms, struct error *err)
 			       ? 0
 			       : error_errno(err, errno, "cannot open the cgroup '%s'", path);
 	events_fd = openat(dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	if (write_one(dir_fd, "cgroup.kill") < 0 || events_fd < 0)
+	if (events_fd < 0 || (populated(events_fd) && write_one(dir_fd, "cgroup.kill") < 0))
 		return error_errno(err, errno, "cannot kill the cgroup '%s'", path);
 	while (populated(events_fd) && (now = loop_now_ms()) < end) {
 		struct pollfd change = {.fd = events_fd, .events = POLLPRI};
@@ -236,6 +238,7 @@ static void slot_cgroup_free(struct slot_cgroup *cgroup)
 
 void cgroups_close(struct cgroups *cgroups)
 {
+	struct error why = ERROR_NONE;
 	struct slot_cgroup *next;
 
 	if (!cgroups)
@@ -244,8 +247,8 @@ void cgroups_close(struct cgroups *cgroups)
 		next = cgroup->next;
 		slot_cgroup_free(cgroup);
 	}
-	remove_children(cgroups->dir_fd);
-	(void)rmdir(cgroups->path);
+	if (cgroup_clear(cgroups->path, CLOSE_KILL_MS, &why) < 0)
+		log_warn("%s; the next start will try again", why.text);
 	(void)close(cgroups->dir_fd);
 	free(cgroups);
 }

@@ -38,7 +38,7 @@ int cgroup_locate(
 /* The daemon's subtree. -errno with why it cannot be had; then every cgroup below is "none". */
 int cgroups_open(
 	struct loop *loop, const char *state_dir, struct cgroups **ret_cgroups, struct error *err);
-/* Stops waiting for what could not be removed, removes the subtree if it is empty. Accepts NULL. */
+/* Kills what still lives in the subtree and removes it: blocks, 5 s at most. Accepts NULL. */
 void cgroups_close(struct cgroups *cgroups);
 const char *cgroups_path(const struct cgroups *cgroups);
 /* Slots' cgroups given to slot_cgroup_discard() that still exist. */
@@ -46,8 +46,7 @@ unsigned cgroups_leaving(const struct cgroups *cgroups);
 /* Runs fn whenever that number has fallen to 0. */
 void cgroups_on_gone(struct cgroups *cgroups, loop_fn *fn, void *data);
 
-/* Kills all in the cgroup at this path and below, waits, removes it. For what an earlier daemon
- * left: it blocks, deadline_ms at most. */
+/* Kills all in the cgroup at this path and below and removes it: blocks, deadline_ms at most. */
 int cgroup_clear(const char *path, uint64_t deadline_ms, struct error *err);
 
 /* Makes a slot's cgroup, which uid may move processes within. Any thread. */

@@ -287,7 +287,7 @@ class Daemon:
             except OSError:
                 pass
         eventually_none(lambda: any(remove_cgroups(name) for name in self.cgroup_names))
-        shutil.rmtree(self.base, ignore_errors=True)
+        remove_tree(self.base)
 
     def __enter__(self):
         try:
@@ -421,6 +421,14 @@ def scratch():
     return '/dev/shm' if os.access('/dev/shm', os.W_OK) else tempfile.gettempdir()
 
 
+def remove_tree(top):
+    """Also directories that a copy has made read-only."""
+    for path, _, _ in os.walk(top):
+        os.chmod(path, 0o700)
+    if os.path.isdir(top):
+        shutil.rmtree(top)
+
+
 class Scratch:
     """A temporary directory that others may enter."""
 
@@ -430,7 +438,7 @@ class Scratch:
         return self.path
 
     def __exit__(self, *_):
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
 
 
 def another_user(*not_these):
