@@ -61,6 +61,7 @@ struct bubble {
 	struct loop_watch *runner_watch, *control_watch, *pid_watch;
 	struct loop_timer *start_timer;
 	uint64_t start_timeout_ms;
+	int landlock_abi; /* as READY said; 0: none */
 	bool ready, kill_asked, init_dead, control_closed, ended;
 
 	struct outgoing *queue, **queue_end; /* messages that init's socket had no room for */

@@ -220,10 +220,12 @@ static int handle_failed(struct bubble *bubble, const struct init_report *report
 	return 0;
 }
 
-static int handle_ready(struct bubble *bubble, struct attached *attached)
+static int handle_ready(
+	struct bubble *bubble, const struct init_report *report, struct attached *attached)
 {
-	if (bubble->ready || bubble->pidfd < 0 || attached->fd < 0)
+	if (bubble->ready || bubble->pidfd < 0 || attached->fd < 0 || report->status < 0)
 		return -EPROTO;
+	bubble->landlock_abi = report->status;
 	bubble->root_fd = take_fd(&attached->fd);
 	bubble->ready = true;
 	closep(&bubble->complaints_fd);
@@ -242,7 +244,7 @@ static int dispatch(
 	if (report->kind == INIT_HELLO)
 		return handle_hello(bubble, attached);
 	if (report->kind == INIT_READY)
-		return handle_ready(bubble, attached);
+		return handle_ready(bubble, report, attached);
 	if (attached->fd >= 0)
 		return -EPROTO;
 	if (report->kind == INIT_SUCCESSOR)
@@ -468,6 +470,11 @@ int bubble_pidfd(const struct bubble *bubble)
 int bubble_root_fd(const struct bubble *bubble)
 {
 	return bubble->root_fd;
+}
+
+int bubble_landlock_abi(const struct bubble *bubble)
+{
+	return bubble->landlock_abi;
 }
 
 int bubble_null_fd(const struct bubble *bubble)

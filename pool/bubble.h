@@ -73,6 +73,9 @@ int bubble_pidfd(const struct bubble *bubble);
  * can be walked to from there as long as it is open, also when the bubble is dead.
  */
 int bubble_root_fd(const struct bubble *bubble);
+/* Of the Landlock that keeps its signals and abstract sockets inside; 0: the kernel has none, or it
+ * is not READY. */
+int bubble_landlock_abi(const struct bubble *bubble);
 /* /dev/null, the kit's own. */
 int bubble_null_fd(const struct bubble *bubble);
 

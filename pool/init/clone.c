@@ -71,6 +71,8 @@ long clone_onto_stack(uint64_t flags, void *stack, size_t stack_size, int cgroup
 		.stack_size = stack_size,
 	};
 
+	if (left_out("clone without vfork"))
+		args.flags |= CLONE_VFORK;
 	if (cgroup_fd >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cgroup_fd;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * init.h: the parts of the program that is pid 1 of a slot. main.c decides which of its two uses is
- * meant, setup.c builds and locks the slot, serve.c is the loop that then runs until death,
- * command.c starts commands.
+ * meant, setup.c (with landlock.c) builds and locks the slot, serve.c is the loop that then runs
+ * until death, command.c starts commands.
  *
  * One thread. Memory is not shared with what runs inside: the process is not dumpable, and its
  * image is not theirs.
@@ -23,15 +23,33 @@ int enter(int argc, char **argv);
 
 /*
  * Builds the slot, step by step. On failure returns -errno and the step's name; nobody may go on
- * then. On success the process is locked in and *ret_root_fd describes its `/`.
+ * then. On success the process is locked in, *ret_root_fd describes its `/`, and *ret_landlock is
+ * what landlock_scope() said.
  */
-int setup_slot(int *ret_root_fd, const char **ret_step);
+int setup_slot(int *ret_root_fd, int *ret_landlock, const char **ret_step);
 
 /* Sends a report, waiting for room. False when the daemon is gone. */
 bool report_send(const struct init_report *report, int fd);
 
 /* The loop: returns when the daemon is gone. */
 void serve(void);
+
+/*
+ * Landlock keeps signals and abstract socket names to the slot's own processes: an addition for
+ * slots that share the host's network, where the kernel has it (Linux 6.12). Needs no_new_privs.
+ * The ABI in force, 0 where there is none, or -errno.
+ */
+int landlock_scope(void);
+
+/*
+ * Steps that a slot goes without, for the security suite alone: its own build of this program
+ * defines LEAVE_OUT and left_out(). In every other the steps' names do not even appear.
+ */
+#ifdef LEAVE_OUT
+bool left_out(const char *step);
+#else
+#define left_out(step) false
+#endif
 
 struct launch;
 

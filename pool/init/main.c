@@ -24,13 +24,14 @@ static int be_init(void)
 {
 	struct init_report ready = {.version = INIT_PROTOCOL_VERSION, .kind = INIT_READY};
 	const char *step = "";
-	int root_fd, r;
+	int root_fd, landlock, r;
 
 	if (getpid() != 1)
 		return report_failed("pid 1", EINVAL);
-	r = setup_slot(&root_fd, &step);
+	r = setup_slot(&root_fd, &landlock, &step);
 	if (r < 0)
 		return report_failed(step, -r);
+	ready.status = landlock;
 	if (!report_send(&ready, root_fd))
 		return 0;
 	(void)close(root_fd);
@@ -40,7 +41,7 @@ static int be_init(void)
 
 int main(int argc, char **argv)
 {
-	if (argc == 2 && strcmp(argv[1], "init") == 0)
+	if (argc >= 2 && strcmp(argv[1], "init") == 0)
 		return be_init();
 	if (argc > 2 && strcmp(argv[1], "enter") == 0)
 		return enter(argc - 2, argv + 2);

@@ -97,8 +97,9 @@ struct init_report {
 	/* SUCCESSOR: of bwrap, on the host. STARTED, DONE: of the leader, inside; also its process
 	 * group and session. */
 	int32_t pid;
-	int32_t error;              /* FAILED, START_FAILED: errno */
-	int32_t status;             /* DONE: as wait4() gives it */
+	int32_t error; /* FAILED, START_FAILED: errno */
+	/* DONE: as wait4() gives it. READY: the ABI of Landlock that scopes the slot, 0: none */
+	int32_t status;
 	char step[24];              /* FAILED, START_FAILED: what failed; NUL-terminated */
 	int64_t user_us, system_us; /* DONE: of the leader and those it waited for */
 	int64_t max_rss_kib, minor_faults, major_faults, blocks_in, blocks_out, voluntary_switches,

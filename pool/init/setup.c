@@ -29,7 +29,7 @@
 struct setup {
 	struct init_setup options;
 	struct sock_filter filter[INIT_FILTER_MAX];
-	int root_fd;
+	int root_fd, landlock;
 };
 
 /* First of all, so that the daemon has our pidfd whatever happens next. */
@@ -95,6 +95,8 @@ static int set_signals(struct setup *setup)
 		(void)syscall(SYS_rt_sigaction, number, by_default, NULL, sizeof(uint64_t));
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
+	if (left_out("no other signal blocked"))
+		sigfillset(&set);
 	return sigprocmask(SIG_SETMASK, &set, NULL) < 0 ? -errno : 0;
 }
 
@@ -257,6 +259,12 @@ static int forbid_new_privileges(struct setup *setup)
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+static int scope(struct setup *setup)
+{
+	setup->landlock = landlock_scope();
+	return setup->landlock < 0 ? setup->landlock : 0;
+}
+
 static int load_filter(struct setup *setup)
 {
 	struct sock_fprog program = {
@@ -298,11 +306,12 @@ static const struct step {
 	{"bounding set", empty_bounding_set},
 	{"capabilities", drop_capabilities},
 	{"no_new_privs", forbid_new_privileges},
+	{"landlock", scope},
 	{"seccomp", load_filter},
 	{"dumpable", hide_memory},
 };
 
-int setup_slot(int *ret_root_fd, const char **ret_step)
+int setup_slot(int *ret_root_fd, int *ret_landlock, const char **ret_step)
 {
 	struct setup *setup = calloc(1, sizeof(*setup));
 	int r = setup ? 0 : -ENOMEM;
@@ -310,10 +319,12 @@ int setup_slot(int *ret_root_fd, const char **ret_step)
 	*ret_step = "memory";
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps) && r == 0; i++) {
 		*ret_step = steps[i].name;
-		r = steps[i].run(setup);
+		r = left_out(steps[i].name) ? 0 : steps[i].run(setup);
 	}
-	if (r == 0)
+	if (r == 0) {
 		*ret_root_fd = setup->root_fd;
+		*ret_landlock = setup->landlock;
+	}
 	free(setup);
 	return r;
 }
