@@ -15,6 +15,8 @@
 #include "fs/job.h"
 #include "fs/request.h"
 #include "fs/space.h"
+#include "fs/stream.h"
+#include "fs/tree.h"
 #include "pool/pool.h"
 #include "providers/lease.h"
 
@@ -93,6 +95,7 @@ void control_lease_changed(struct control *control, struct lease *lease)
 	enum lease_state state = lease_state(lease);
 
 	control->changed_at = unix_now();
+	stream_wake(control, NODE_WAIT, lease_serial(lease));
 	if (state == LEASE_RELEASING || state == LEASE_RELEASED || !control->leases ||
 		!lease_find_serial(control->leases, lease_serial(lease)))
 		inode_forget_lease(control, lease);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * handle.h: one open control file or directory: a text fixed at open, or a conversation
- * (conversation.h). Threads: loop.
+ * handle.h: one open control file or directory: a text fixed at open, a conversation
+ * (conversation.h), or a stream, which may have to be waited for (stream.h). Threads: loop.
  */
 #ifndef FS_HANDLE_H
 #define FS_HANDLE_H
@@ -23,8 +23,12 @@ struct handle {
 	struct handle *prev, *next; /* of the same inode */
 	struct control *control;
 	struct inode *inode;
-	struct node node;   /* its lease is counted */
-	struct strbuf text; /* of a file that can be rendered, as it was at open */
+	struct node node; /* its lease is counted */
+	struct strbuf
+		text; /* of a file that can be rendered, as it was at open; of a stream so far */
+	uint64_t text_read; /* of a stream: where the last READ ended in the text */
+	uint64_t position;  /* the stream's own */
+	bool text_ended;    /* no more will come */
 	bool impatient;     /* opened with O_NONBLOCK, which is more than set later */
 	bool reads;         /* opened for reading */
 	bool conversing;    /* a request file, opened for writing or not: */

@@ -13,6 +13,7 @@
 #include "fs/inode.h"
 #include "fs/job.h"
 #include "fs/render.h"
+#include "fs/stream.h"
 #include "pool/pool.h"
 #include "providers/lease.h"
 
@@ -44,6 +45,7 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_RUN_COMMAND]      = { "run_command", NODE_LEASE, REQUEST, .verb = &verb_run_command },
 	[NODE_LEASE_TERMINATE]  = { "terminate", NODE_LEASE, REQUEST, .verb = &verb_lease_terminate },
 	[NODE_TTL]              = { "ttl", NODE_LEASE, REQUEST, .render = render_ttl, .verb = &verb_ttl },
+	[NODE_WAIT]             = { "wait", NODE_LEASE, READ_ONLY, .stream = &stream_wait },
 	[NODE_LEASE_LAST_ERROR] = { "last_error", NODE_LEASE, READ_ONLY, .render = render_last_error },
 	[NODE_FS]               = { "fs", NODE_LEASE, DIRECTORY },
 
@@ -241,6 +243,8 @@ static off_t node_size(struct control *control, const struct node *node, const s
 
 	if (S_ISDIR(type->mode))
 		return 0;
+	if (type->stream)
+		return stream_size(control, node);
 	if (type->verb && is_unsettled(node, inode))
 		return UNSETTLED_SIZE;
 	return type->render ? text_size(control, node, inode) : request_size(node, inode);
@@ -256,7 +260,8 @@ static double node_time(
 {
 	if (inode && inode->changed_at > 0)
 		return inode->changed_at;
-	if (node->kind == NODE_LEASE_STATE || node->kind == NODE_LEASE_JSON)
+	if (node->kind == NODE_LEASE_STATE || node->kind == NODE_LEASE_JSON ||
+		node->kind == NODE_WAIT)
 		return lease_changed_at(node->lease);
 	if (node->lease)
 		return lease_created_at(node->lease);

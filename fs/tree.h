@@ -20,6 +20,7 @@ struct control;
 struct lease;
 struct slot;
 struct strbuf;
+struct stream;
 struct verb;
 
 enum node_kind {
@@ -40,6 +41,7 @@ enum node_kind {
 	NODE_RUN_COMMAND,
 	NODE_LEASE_TERMINATE,
 	NODE_TTL,
+	NODE_WAIT,
 	NODE_LEASE_LAST_ERROR,
 	NODE_FS, /* only its name is ours: files_enter() makes the node */
 	NODE_SLOT,
@@ -67,7 +69,8 @@ struct node_type {
 	/* A snapshot file: appends its text. NULL: a directory, or a request file that has no text
 	 * of its own. */
 	void (*render)(struct control *control, const struct node *node, struct strbuf *out);
-	const struct verb *verb; /* a request file; NULL: cannot be written */
+	const struct verb *verb;     /* a request file; NULL: cannot be written */
+	const struct stream *stream; /* whoever reads it may have to wait: stream.h */
 };
 
 const struct node_type *node_type(enum node_kind kind);

@@ -383,6 +383,13 @@ def is_slot_dir(slots, top, name):
     return os.path.isdir(path) and os.path.relpath(path, slots).count('/') <= 1
 
 
+def sleeps_with(path, pid):
+    """Whether the process has the file open and sleeps: it is in a read that the mount has not answered."""
+    fds = [os.path.join(f'/proc/{pid}/fd', name) for name in os.listdir(f'/proc/{pid}/fd')]
+    with open(f'/proc/{pid}/stat', encoding='utf-8') as f:
+        return path in [os.readlink(fd) for fd in fds if os.path.lexists(fd)] and f.read().rpartition(')')[2].split()[0] in 'DS'
+
+
 def close_late(fd):
     """Closes a descriptor whose daemon has gone."""
     try:

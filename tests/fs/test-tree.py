@@ -10,9 +10,9 @@ import subprocess
 import time
 
 from harness import (PATIENCE, Daemon, Scratch, case, check, contains, equal, eventually, fails_with, main, need, read_all, run, sh,
-                     test_environment)
+                     sleeps_with, test_environment)
 
-LEASE_FILES = ['fs', 'last_error', 'lease.json', 'run_command', 'state', 'terminate', 'ttl']
+LEASE_FILES = ['fs', 'last_error', 'lease.json', 'run_command', 'state', 'terminate', 'ttl', 'wait']
 
 
 @case
@@ -196,21 +196,21 @@ def poll_finds_every_other_file_ready(d):
 
 
 @case
-def grep_r_find_tar_and_cp_r_over_the_tree_end_by_themselves_when_nothing_runs(d):
+def grep_r_find_tar_and_cp_r_end_by_themselves_over_all_but_what_waits(d):
     d.mkdir('t')
     d.run('t', 'echo needle > /workspace/hay')
     contains(sh(f'grep -rs needle {d.lease("t", "fs", "workspace")} {d.path("slots")}').stdout, 'hay')
     equal(sh(f'find {d.mnt} -path "*/fs/usr" -prune -o -path "*/fs/etc" -prune -o -print > /dev/null').returncode, 0)
-    done = sh(f'grep -s ACTIVE {d.path("*")} {d.lease("t", "*")}')
+    done = sh(f'grep -s ACTIVE {d.path("*")} {d.lease("t", "[!w]*")}')
     contains(done.stdout, 'ACTIVE')
-    done = sh(f'grep -rs --exclude-dir=fs ACTIVE {d.mnt}')
+    done = sh(f'grep -rs --exclude-dir=fs --exclude=wait ACTIVE {d.mnt}')
     contains(done.stdout, 'leases/t/state:ACTIVE')
     contains(done.stdout, '/events:')
     with Scratch() as work:
         names = ['leases/t/lease.json', 'leases/t/state', 'config', 'slots/0000/state', 'slots/0001/generation']
-        equal(sh(f'tar -C {d.mnt} --exclude=fs -cf {work}/all.tar . && tar -C {work} -xf {work}/all.tar').returncode, 0, 'tar')
+        equal(sh(f'tar -C {d.mnt} --exclude=fs --exclude=wait -cf {work}/all.tar . && tar -C {work} -xf {work}/all.tar').returncode, 0, 'tar')
         equal(sh(f'mkdir {work}/copy && cp -r {d.path("slots")} {d.path("config")} {work}/copy').returncode, 0, 'cp -r')
-        equal(sorted(os.listdir(f'{work}/leases/t')), [name for name in LEASE_FILES if name != 'fs'])
+        equal(sorted(os.listdir(f'{work}/leases/t')), [name for name in LEASE_FILES if name not in ('fs', 'wait')])
         for name in names:
             equal(os.path.getsize(f'{work}/{name}'), os.path.getsize(d.path(name)), f'size of {name}')
         for name in names[2:]:
@@ -226,22 +226,15 @@ def beside_a_running_command_grep_r_ends_and_cp_r_waits_until_Ctrl_C(d):
     os.write(fd, b'sleep 1000')
     os.fsync(fd)
     # grep -r opens what it finds with O_NONBLOCK: the last command that is done
-    contains(sh(f'grep -rs --exclude-dir=fs needle {d.lease("t")}').stdout, '/run_command:')
+    contains(sh(f'grep -rs --exclude-dir=fs --exclude=wait needle {d.lease("t")}').stdout, '/run_command:')
     with Scratch() as work:
         copy = subprocess.Popen(['cp', '-r', d.lease('t', 'state'), d.lease('t', 'run_command'), work])
-        eventually(lambda: waits_at(d.lease('t', 'run_command'), copy.pid), 'it waits')
+        eventually(lambda: sleeps_with(d.lease('t', 'run_command'), copy.pid), 'it waits')
         copy.send_signal(signal.SIGINT)
         equal(copy.wait(PATIENCE), -signal.SIGINT)
         equal(os.path.getsize(work + '/run_command'), 0)
     equal(d.read('leases', 't', 'state'), 'ACTIVE\n')
     os.close(fd)
-
-
-def waits_at(path, pid):
-    """Whether the process has the file open and sleeps."""
-    fds = [os.path.join(f'/proc/{pid}/fd', name) for name in os.listdir(f'/proc/{pid}/fd')]
-    with open(f'/proc/{pid}/stat', encoding='utf-8') as f:
-        return path in [os.readlink(fd) for fd in fds if os.path.lexists(fd)] and f.read().rpartition(')')[2].split()[0] in 'DS'
 
 
 @case
