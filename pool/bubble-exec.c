@@ -71,6 +71,10 @@ static int send_exec(struct bubble *bubble, const struct bubble_exec_options *op
 		request->flags |= INIT_EXEC_CGROUP_FD;
 		fds[message.fd_count++] = options->cgroup_fd;
 	}
+	if (bubble->join_fd >= 0) {
+		request->flags |= INIT_EXEC_JOIN_FD;
+		fds[message.fd_count++] = bubble->join_fd;
+	}
 	return bubble_send(bubble, &message);
 }
 
@@ -89,6 +93,11 @@ static int request_exec(
 		return -E2BIG;
 	request.payload_size = (uint32_t)payload.size;
 	return send_exec(bubble, options, &request, &payload);
+}
+
+void bubble_join_commands(struct bubble *bubble, int tasks_fd)
+{
+	bubble->join_fd = tasks_fd;
 }
 
 static bool is_alive(const struct bubble *bubble)

@@ -58,6 +58,7 @@ struct bubble {
 	int control_fd;
 	pid_t pid; /* init */
 	int pidfd, root_fd;
+	int join_fd; /* bubble_join_commands() */
 	struct loop_watch *runner_watch, *control_watch, *pid_watch;
 	struct loop_timer *start_timer;
 	uint64_t start_timeout_ms;

@@ -59,6 +59,8 @@ static int send_setup(int control_fd, const struct bubble_kit *kit)
 
 struct spawn_fds {
 	int null, complaints, control, image, cgroup;
+	int joins[INIT_JOINS_MAX];
+	unsigned join_count;
 };
 
 static int set_files(posix_spawn_file_actions_t *files, const struct spawn_fds *fds)
@@ -77,6 +79,10 @@ static int set_files(posix_spawn_file_actions_t *files, const struct spawn_fds *
 	if (r == 0 && fds->cgroup >= 0) {
 		r = posix_spawn_file_actions_adddup2(files, fds->cgroup, INIT_CGROUP_FD);
 		first_other = INIT_CGROUP_FD + 1;
+	}
+	for (unsigned i = 0; r == 0 && i < fds->join_count; i++) {
+		r = posix_spawn_file_actions_adddup2(files, fds->joins[i], INIT_JOIN_FD + (int)i);
+		first_other = INIT_JOIN_FD + 1 + (int)i;
 	}
 	return r == 0 ? posix_spawn_file_actions_addclosefrom_np(files, first_other) : r;
 }
@@ -136,12 +142,38 @@ static int run_words(struct bubble *bubble, const struct bubble_options *options
 	return bubble->runner_fd < 0 ? error_errno(err, errno, "pidfd_open of bwrap") : 0;
 }
 
+/* Copies above the numbers that are filled. */
+static int copy_cgroups(struct spawn_fds *fds, const struct bubble_options *options)
+{
+	assert(options->join_count <= INIT_JOINS_MAX);
+	if (options->cgroup_fd >= 0) {
+		fds->cgroup = fcntl(options->cgroup_fd, F_DUPFD_CLOEXEC, FIRST_HIGH_FD);
+		if (fds->cgroup < 0)
+			return -errno;
+	}
+	for (unsigned i = 0; i < options->join_count; i++) {
+		int fd = fcntl(options->join_fds[i], F_DUPFD_CLOEXEC, FIRST_HIGH_FD);
+
+		if (fd < 0)
+			return -errno;
+		fds->joins[fds->join_count++] = fd;
+	}
+	return 0;
+}
+
+static void close_cgroups(struct spawn_fds *fds)
+{
+	closep(&fds->cgroup);
+	while (fds->join_count > 0)
+		closep(&fds->joins[--fds->join_count]);
+}
+
 int bubble_spawn_runner(
 	struct bubble *bubble, const struct bubble_options *options, struct error *err)
 {
 	CLEANUP(closep) int theirs = -1;
 	CLEANUP(closep) int complaints = memfd_create("bwrap-stderr", MFD_CLOEXEC);
-	CLEANUP(closep) int cgroup = -1;
+	CLEANUP(close_cgroups)
 	struct spawn_fds fds = {
 		.null = bubble->kit->null_fd, .image = bubble->kit->image_fd, .cgroup = -1};
 	int r;
@@ -153,12 +185,9 @@ int bubble_spawn_runner(
 		r = send_setup(bubble->control_fd, bubble->kit);
 	if (r < 0)
 		return error_errno(err, -r, "cannot make init's socket");
-	if (options->cgroup_fd >= 0) {
-		cgroup = fcntl(options->cgroup_fd, F_DUPFD_CLOEXEC, FIRST_HIGH_FD);
-		if (cgroup < 0)
-			return error_errno(err, errno, "cannot pass the slot's cgroup");
-		fds.cgroup = cgroup;
-	}
+	r = copy_cgroups(&fds, options);
+	if (r < 0)
+		return error_errno(err, -r, "cannot pass the slot's cgroups");
 	fds.control = theirs;
 	fds.complaints = complaints;
 	r = run_words(bubble, options, &fds, err);

@@ -176,7 +176,7 @@ static void add_directories(struct words *words, const char *dir)
 
 bool bubble_needs_helper(const struct bubble_options *options)
 {
-	return geteuid() == 0 || options->cgroup_fd >= 0;
+	return geteuid() == 0 || options->cgroup_fd >= 0 || options->join_count > 0;
 }
 
 static void add_helper(struct words *words, const struct bubble_options *options)
@@ -185,6 +185,7 @@ static void add_helper(struct words *words, const struct bubble_options *options
 	words_add(words, "%u", (unsigned)options->host_uid);
 	words_add(words, "%u", (unsigned)options->host_gid);
 	ADD(words, options->cgroup_fd >= 0 ? "cgroup" : "-");
+	words_add(words, "%u", options->join_count);
 }
 
 int bubble_words(struct words *words, const struct bubble_kit *kit,

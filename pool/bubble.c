@@ -423,7 +423,7 @@ int bubble_spawn(struct loop *loop, struct bubble_kit *kit, const struct bubble_
 	bubble->start_timeout_ms = options->start_timeout_ms;
 	bubble->queue_end = &bubble->queue;
 	bubble->runner_fd = bubble->successor_fd = bubble->complaints_fd = bubble->control_fd = -1;
-	bubble->pidfd = bubble->root_fd = -1;
+	bubble->pidfd = bubble->root_fd = bubble->join_fd = -1;
 	r = bubble_spawn_runner(bubble, options, err);
 	if (r == 0)
 		r = watch_all(bubble, err);

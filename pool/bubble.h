@@ -41,6 +41,10 @@ struct bubble_options {
 			    its own) */
 	gid_t host_gid;
 	int cgroup_fd; /* directory of its own cgroup v2, kept open by the caller; -1: none */
+	/* `tasks` of cgroups v1 that it joins before bwrap, INIT_JOINS_MAX at most; borrowed for
+	 * the call */
+	const int *join_fds;
+	unsigned join_count;
 	uint64_t start_timeout_ms;
 };
 
@@ -112,6 +116,10 @@ struct bubble_exec_hooks {
 	void (*ended)(void *data, const struct bubble_exec_end *end);
 	void *data;
 };
+
+/* Every later command joins the cgroup v1 of this `tasks` file before it executes anything; init
+ * does not. Borrowed; -1: none. */
+void bubble_join_commands(struct bubble *bubble, int tasks_fd);
 
 int bubble_exec_start(struct bubble *bubble, const struct bubble_exec_options *options,
 	const struct bubble_exec_hooks *hooks, struct bubble_exec **ret_exec, struct error *err);

@@ -24,7 +24,7 @@ struct launch {
 	const char *cwd;
 	char *path; /* room for a PATH entry and argv[0] */
 	void *stack;
-	int fds[3], extra_fd, cgroup_fd,
+	int fds[3], extra_fd, cgroup_fd, join_fd,
 		write_fd; /* closed here as soon as the child has its copies */
 	int result_fd;
 	bool join_by_file; /* the child has to write itself into the cgroup */
@@ -56,12 +56,15 @@ static void child_fail(const struct launch *launch, enum step step, long error)
 	(void)raw_call3(SYS_exit_group, 127, 0, 0);
 }
 
+/* A thread that writes itself into `tasks` waits for nobody, unlike a process by its number. */
 static long child_join(const struct launch *launch)
 {
-	long fd, r;
+	long fd, r = 0;
 
-	if (!launch->join_by_file)
-		return 0;
+	if (launch->join_fd >= 0)
+		r = raw_call3(SYS_write, launch->join_fd, (long)"0", 1);
+	if (r < 0 || !launch->join_by_file)
+		return r < 0 ? r : 0;
 	fd = raw_call4(
 		SYS_openat, launch->cgroup_fd, (long)"cgroup.procs", O_WRONLY | O_CLOEXEC, 0);
 	if (fd < 0)
@@ -166,6 +169,7 @@ static void close_borrowed(const struct launch *launch)
 		close_fd(launch->fds[i]);
 	close_fd(launch->extra_fd);
 	close_fd(launch->cgroup_fd);
+	close_fd(launch->join_fd);
 	close_fd(launch->write_fd);
 }
 
@@ -176,7 +180,8 @@ static struct launch *launch_create(void)
 	if (!launch)
 		return NULL;
 	launch->fds[0] = launch->fds[1] = launch->fds[2] = -1;
-	launch->extra_fd = launch->cgroup_fd = launch->write_fd = launch->result_fd = -1;
+	launch->extra_fd = launch->cgroup_fd = launch->join_fd = -1;
+	launch->write_fd = launch->result_fd = -1;
 	return launch;
 }
 
@@ -199,7 +204,7 @@ static int take_fds(
 	struct launch *launch, unsigned flags, const int *fds, size_t count, int *ret_payload_fd)
 {
 	size_t wanted = 3 + !!(flags & INIT_EXEC_PAYLOAD_FD) + !!(flags & INIT_EXEC_EXTRA_FD) +
-			!!(flags & INIT_EXEC_CGROUP_FD);
+			!!(flags & INIT_EXEC_CGROUP_FD) + !!(flags & INIT_EXEC_JOIN_FD);
 
 	if (count != wanted)
 		return -EBADF;
@@ -215,6 +220,8 @@ static int take_fds(
 		launch->extra_fd = *fds++;
 	if (flags & INIT_EXEC_CGROUP_FD)
 		launch->cgroup_fd = *fds++;
+	if (flags & INIT_EXEC_JOIN_FD)
+		launch->join_fd = *fds++;
 	return 0;
 }
 

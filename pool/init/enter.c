@@ -54,14 +54,25 @@ static int enter_cgroup(void)
 	return report_send(&report, -1) ? 0 : -1;
 }
 
-static bool parse_id(const char *text, unsigned *ret_id)
+/* One thread that names itself: no wait here. */
+static int join_others(unsigned count)
+{
+	for (int fd = INIT_JOIN_FD; fd < INIT_JOIN_FD + (int)count; fd++) {
+		if (write(fd, "0", 1) != 1)
+			return -1;
+		(void)close(fd);
+	}
+	return 0;
+}
+
+static bool parse_number(const char *text, unsigned *ret_number)
 {
 	char *end;
 	unsigned long value = strtoul(text, &end, 10);
 
-	if (end == text || *end != '\0' || value == 0 || value >= UINT32_MAX)
+	if (end == text || *end != '\0' || value >= UINT32_MAX)
 		return false;
-	*ret_id = (unsigned)value;
+	*ret_number = (unsigned)value;
 	return true;
 }
 
@@ -80,12 +91,13 @@ static int become(unsigned uid, unsigned gid)
 int enter(int argc, char **argv)
 {
 	char *no_environment[] = {NULL};
-	unsigned uid, gid;
+	unsigned uid, gid, joins;
 	int r = 0;
 
-	if (argc < 4 || !parse_id(argv[0], &uid) || !parse_id(argv[1], &gid)) {
+	if (argc < 5 || !parse_number(argv[0], &uid) || !parse_number(argv[1], &gid) || uid == 0 ||
+		gid == 0 || !parse_number(argv[3], &joins) || joins > INIT_JOINS_MAX) {
 		errno = EINVAL;
-		return fail("uid, gid");
+		return fail("uid, gid, cgroups");
 	}
 	if (strcmp(argv[2], "cgroup") == 0)
 		r = enter_cgroup();
@@ -94,8 +106,10 @@ int enter(int argc, char **argv)
 	if (r > 0)
 		return 0;
 	(void)close(INIT_CGROUP_FD);
+	if (join_others(joins) < 0)
+		return fail("joining the slot's cgroups");
 	if (become(uid, gid) < 0)
 		return fail("becoming the slot's user");
-	(void)execve(argv[3], argv + 3, no_environment);
-	return fail(argv[3]);
+	(void)execve(argv[4], argv + 4, no_environment);
+	return fail(argv[4]);
 }

@@ -23,13 +23,16 @@
 
 #include <stdint.h>
 
-enum { INIT_PROTOCOL_VERSION = 2 };
+enum { INIT_PROTOCOL_VERSION = 3 };
 
 /* Descriptors that the daemon's spawn leaves open for bwrap, and bwrap for init. */
 enum {
 	INIT_CONTROL_FD = 3,
 	INIT_IMAGE_FD = 4,  /* this program; closed by init's first step */
 	INIT_CGROUP_FD = 5, /* directory of the slot's cgroup; closed by the exec helper */
+	/* and on: `tasks` files of its cgroups v1, which the helper joins and closes */
+	INIT_JOIN_FD = 6,
+	INIT_JOINS_MAX = 2,
 };
 
 enum {
@@ -37,7 +40,7 @@ enum {
 	INIT_INLINE_MAX = 100 * 1024,
 	INIT_PAYLOAD_MAX = 8 * 1024 * 1024,
 	INIT_FILTER_MAX = 4096, /* instructions: the kernel's BPF_MAXINSNS */
-	INIT_FDS_MAX = 6,
+	INIT_FDS_MAX = 7,
 };
 
 enum init_request_kind {
@@ -63,7 +66,9 @@ struct init_setup {
 enum init_exec_flags {
 	INIT_EXEC_PAYLOAD_FD = 1u << 0, /* first of all: a memfd with the payload */
 	INIT_EXEC_EXTRA_FD = 1u << 1,   /* behind the three of stdio: becomes descriptor 3 */
-	INIT_EXEC_CGROUP_FD = 1u << 2,  /* last: directory of the command's cgroup */
+	INIT_EXEC_CGROUP_FD = 1u << 2,  /* then: directory of the command's cgroup */
+	/* last: `tasks` of a cgroup v1, which the command joins before anything else */
+	INIT_EXEC_JOIN_FD = 1u << 3,
 };
 
 /* Every later message to init. An EXEC is followed by cwd, argv and environment, each string with
