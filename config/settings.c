@@ -465,9 +465,6 @@ const struct setting settings[] = {
 		.initial = "directories",
 		.words = storage_words,
 		.help = "Where a slot's files live: directories of the state directory, or a tmpfs of bounded size.",
-		.later = LATER_REFUSED,
-		.later_values = LIST("tmpfs"),
-		.instead = "use directories",
 	},
 	{
 		.section = "slot",

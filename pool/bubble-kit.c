@@ -101,6 +101,10 @@ static void fill_setup(struct bubble_kit *kit)
 		.file_size = config->slot.file_size,
 		.filter_count = (uint32_t)(kit->filter_size / 8),
 	};
+	if (config->slot.storage == STORAGE_TMPFS) {
+		kit->setup.storage_size = config->slot.size;
+		kit->setup.storage_inodes = config->slot.inodes;
+	}
 }
 
 static int fill_kit(struct bubble_kit *kit, struct error *err)

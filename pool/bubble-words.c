@@ -166,6 +166,21 @@ static void add_bind(struct words *words, const char *dir, const char *name, con
 	ADD(words, inside);
 }
 
+static void add_place(struct words *words, const char *inside)
+{
+	add_parents(words, inside);
+	ADD(words, "--perms", "0755", "--dir", inside);
+}
+
+/* What init mounts its tmpfs on. */
+static void add_places(struct words *words)
+{
+	add_place(words, INSIDE_WORK);
+	add_place(words, INSIDE_HOME);
+	add_place(words, INSIDE_TMP);
+	add_place(words, INSIDE_RUNTIME);
+}
+
 static void add_directories(struct words *words, const char *dir)
 {
 	add_bind(words, dir, "work", INSIDE_WORK);
@@ -201,7 +216,10 @@ int bubble_words(struct words *words, const struct bubble_kit *kit,
 	if (r < 0)
 		return r;
 	add_system(words, kit);
-	add_directories(words, options->dir);
+	if (kit->config->slot.storage == STORAGE_TMPFS)
+		add_places(words);
+	else
+		add_directories(words, options->dir);
 	if (kit->config->slot.bwrap_args.count > 0)
 		words_add_all(words, (const char *const *)kit->config->slot.bwrap_args.words);
 	/* `/` and /dev are tmpfs of no set size: read-only, they cannot be filled */

@@ -146,6 +146,10 @@ void runs_serve(struct pool *pool);
 void runs_abandon(struct slot *slot, enum reason reason);
 void runs_destroy(struct pool *pool);
 
+/* slot-storage.c */
+/* Its tmpfs has no room for a byte, or a file, more. False where its files are in directories. */
+bool slot_storage_is_full(const struct slot *slot);
+
 /* supervisor.c */
 int supervisor_start(struct pool *pool, struct error *err);
 void supervisor_stop(struct pool *pool);

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "config/settings.h"
 #include "pool/bubble.h"
 #include "pool/cgroup.h"
 #include "pool/events.h"
@@ -251,6 +252,11 @@ static void spawn(struct slot *slot)
 
 /* ---- The place on disk, made and thrown away by a worker ---- */
 
+static unsigned wanted_dirs(const struct config *config)
+{
+	return config->slot.storage == STORAGE_TMPFS ? 0 : SLOT_DIRS_FILES;
+}
+
 static void prepare_work(void *data)
 {
 	struct prepare *prepare = data;
@@ -259,8 +265,8 @@ static void prepare_work(void *data)
 	if (prepare->remove)
 		prepare->r = slot_dirs_remove(prepare->dir, pool->trash, &prepare->err);
 	else
-		prepare->r = slot_dirs_replace(
-			prepare->dir, pool->trash, prepare->uid, prepare->gid, &prepare->err);
+		prepare->r = slot_dirs_replace(prepare->dir, pool->trash, prepare->uid,
+			prepare->gid, wanted_dirs(pool->config), &prepare->err);
 	if (prepare->r == 0 && !prepare->remove && pool->cgroups)
 		prepare->r = slot_cgroup_create(pool->cgroups, prepare->number, prepare->generation,
 			prepare->uid, &prepare->cgroup, &prepare->err);

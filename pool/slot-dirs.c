@@ -16,13 +16,13 @@
 static const struct slot_dir {
 	const char *name;
 	mode_t mode;
-	bool inside;   /* seen by the slot, hence its uid's */
+	unsigned kind; /* made only where asked for, and the slot's uid's; 0: always made, ours */
 	bool survives; /* never thrown away */
 } slot_dirs[] = {
-	{.name = "home", .mode = 0755, .inside = true},
-	{.name = "work", .mode = 0755, .inside = true},
-	{.name = "runtime", .mode = 0755, .inside = true},
-	{.name = "tmp", .mode = 01777, .inside = true},
+	{.name = "home", .mode = 0755, .kind = SLOT_DIRS_FILES},
+	{.name = "work", .mode = 0755, .kind = SLOT_DIRS_FILES},
+	{.name = "runtime", .mode = 0755, .kind = SLOT_DIRS_FILES},
+	{.name = "tmp", .mode = 01777, .kind = SLOT_DIRS_FILES},
 	{.name = "logs", .mode = 0700},
 	{.name = "archives", .mode = 0700, .survives = true},
 };
@@ -47,7 +47,7 @@ static int throw_all_away(int dir_fd, struct trash *trash, struct error *err)
 
 		if (slot_dirs[i].survives)
 			continue;
-		if (slot_dirs[i].inside && geteuid() != 0)
+		if (slot_dirs[i].kind && geteuid() != 0)
 			(void)fchmodat(dir_fd, slot_dirs[i].name, 0700, 0);
 		r = throw_away(dir_fd, slot_dirs[i].name, trash, err);
 		if (r < 0)
@@ -66,7 +66,7 @@ static int make_one(
 	fd = openat(dir_fd, what->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, errno, "cannot open '%s'", what->name);
-	if (what->inside && geteuid() == 0 && fchown(fd, uid, gid) < 0)
+	if (what->kind && geteuid() == 0 && fchown(fd, uid, gid) < 0)
 		return error_errno(
 			err, errno, "cannot give '%s' to uid %u", what->name, (unsigned)uid);
 	if (fchmod(fd, what->mode) < 0)
@@ -90,13 +90,16 @@ static int open_slot_dir(const char *dir, gid_t gid, struct error *err)
 	return take_fd(&fd);
 }
 
-int slot_dirs_replace(const char *dir, struct trash *trash, uid_t uid, gid_t gid, struct error *err)
+int slot_dirs_replace(const char *dir, struct trash *trash, uid_t uid, gid_t gid, unsigned kinds,
+	struct error *err)
 {
 	CLEANUP(closep) int dir_fd = open_slot_dir(dir, gid, err);
 	int r = dir_fd < 0 ? dir_fd : throw_all_away(dir_fd, trash, err);
 
-	for (size_t i = 0; r == 0 && i < COUNT(slot_dirs); i++)
-		r = make_one(dir_fd, &slot_dirs[i], uid, gid, err);
+	for (size_t i = 0; r == 0 && i < COUNT(slot_dirs); i++) {
+		if (!slot_dirs[i].kind || (slot_dirs[i].kind & kinds))
+			r = make_one(dir_fd, &slot_dirs[i], uid, gid, err);
+	}
 	return r;
 }
 

@@ -3,8 +3,9 @@
  * slot-dirs.h: a slot's directories on disk,
  * `<slot_dir>/slots/NNNN/{home,work,runtime,tmp,logs,archives}`.
  *
- * The first four are seen inside and belong to the slot's uid; the slot's own directory lets only
- * that uid's group (and us) pass, so no other user of the host looks in. What is thrown away is
+ * The first four are seen inside and belong to the slot's uid; with `storage = tmpfs` they are not
+ * on disk. The slot's own directory lets only that uid's group (and us) pass, so no other user of
+ * the host looks in. What is thrown away is
  * renamed into the trash. These calls block on disk; any thread.
  */
 #ifndef POOL_SLOT_DIRS_H
@@ -15,10 +16,14 @@
 struct error;
 struct trash;
 
-/* Throws away what is there and makes fresh ones. The slot's directory itself and its archives
- * stay. */
-int slot_dirs_replace(
-	const char *dir, struct trash *trash, uid_t uid, gid_t gid, struct error *err);
+enum slot_dirs_kind {
+	SLOT_DIRS_FILES = 1u << 0, /* home, work, runtime, tmp */
+};
+
+/* Throws away what is there and makes fresh ones; kinds: bits of slot_dirs_kind that are wanted.
+ * The slot's directory itself and its archives stay. */
+int slot_dirs_replace(const char *dir, struct trash *trash, uid_t uid, gid_t gid, unsigned kinds,
+	struct error *err);
 /* Throws everything away but archives; the slot's directory goes too if there are none. */
 int slot_dirs_remove(const char *dir, struct trash *trash, struct error *err);
 

@@ -85,7 +85,7 @@ static void tell_event(const struct run *run, const struct command_result *resul
 		to = "FAILED";
 	else if (result->infra_failure)
 		to = "LOST";
-	else if (result->reason != REASON_NONE)
+	else if (result->reason != REASON_NONE && result->reason != REASON_DISK_FULL)
 		to = "KILLED";
 	else if (result->returncode != 0)
 		(void)snprintf(why, sizeof(why), "returncode %d", result->returncode);
@@ -101,6 +101,15 @@ static void tell_event(const struct run *run, const struct command_result *resul
 				       });
 }
 
+/* That it failed for want of room is not known, but nothing else could be written either: whoever
+ * judges it should look twice. */
+static void blame_storage(const struct slot *slot, struct command_result *result)
+{
+	if (result->reason == REASON_NONE && result->started && result->returncode != 0 &&
+		slot_storage_is_full(slot))
+		result->reason = REASON_DISK_FULL;
+}
+
 static void handle_ended(void *data, struct command_result *result)
 {
 	struct run *run = data;
@@ -110,6 +119,7 @@ static void handle_ended(void *data, struct command_result *result)
 	if (++run->slot->late_runs > LATE_RUNS_MAX)
 		pool_wake(run->slot->pool);
 	result->exec_id = run->id;
+	blame_storage(run->slot, result);
 	tell_event(run, result);
 	ended(run->data, 0, result, NULL);
 }

@@ -60,6 +60,7 @@ struct init_setup {
 	uint64_t file_size;    /* RLIMIT_FSIZE, bytes; 0: none */
 	uint32_t filter_count; /* instructions */
 	uint32_t reserved;
+	uint64_t storage_size, storage_inodes; /* of the tmpfs of its files; 0: they are bound */
 };
 
 /* What an EXEC carries beside its descriptors, which come in this order. */

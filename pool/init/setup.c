@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "pool/init/init.h"
+#include "pool/init/storage.h"
 
 struct setup {
 	struct init_setup options;
@@ -154,6 +155,13 @@ static int protect_sysctls(struct setup *setup)
 	if (mount(sys, sys, NULL, MS_BIND | MS_REC, NULL) < 0)
 		return -errno;
 	return remount(sys, NULL, MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+}
+
+static int make_storage(struct setup *setup)
+{
+	if (setup->options.storage_size == 0)
+		return 0;
+	return storage_create(setup->options.storage_size, setup->options.storage_inodes);
 }
 
 /*
@@ -296,6 +304,7 @@ static const struct step {
 	{"limit of /dev/pts", limit_ptys},
 	{"max_user_namespaces", limit_namespaces},
 	{"read-only /proc/sys", protect_sysctls},
+	{"storage", make_storage},
 	{"descriptor of /", open_root},
 	{"user namespace", unshare_user},
 	{"setgroups", deny_setgroups},
