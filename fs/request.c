@@ -207,6 +207,15 @@ void request_reply_statfs(struct request *request, const struct statvfs *space)
 	end_answer(request);
 }
 
+unsigned request_held_count(const struct control *control)
+{
+	const struct request *request;
+	unsigned count;
+
+	DL_COUNT2(control->held, request, count, held_next);
+	return count;
+}
+
 void request_end_all(struct control *control)
 {
 	while (control->held)

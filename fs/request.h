@@ -76,6 +76,8 @@ void request_reply_written(struct request *request, size_t size);
 void request_reply_poll(struct request *request, unsigned events);
 void request_reply_statfs(struct request *request, const struct statvfs *space);
 
+/* How many are held. */
+unsigned request_held_count(const struct control *control);
 /* Cancels all that are held, as if each caller had died: the session is over. */
 void request_end_all(struct control *control);
 

@@ -33,6 +33,7 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_TERMINATE]        = { "terminate", NODE_ROOT, REQUEST, .verb = &verb_terminate },
 	[NODE_STATUS]           = { "status", NODE_ROOT, READ_ONLY, .render = render_status },
 	[NODE_STATUS_JSON]      = { "status.json", NODE_ROOT, READ_ONLY, .render = render_status_json },
+	[NODE_METRICS]          = { "metrics", NODE_ROOT, READ_ONLY, .render = render_metrics },
 	[NODE_CONFIG]           = { "config", NODE_ROOT, READ_ONLY, .render = render_config },
 	[NODE_EVENTS]           = { "events", NODE_ROOT, READ_ONLY, .render = render_events },
 	[NODE_LAST_ERROR]       = { "last_error", NODE_ROOT, READ_ONLY, .render = render_last_error },
@@ -268,7 +269,8 @@ static double node_time(
 	if (node->slot)
 		return slot_view(node->slot).since;
 	if (node->kind == NODE_STATUS || node->kind == NODE_STATUS_JSON ||
-		node->kind == NODE_EVENTS || node->kind == NODE_LEASES || node->kind == NODE_SLOTS)
+		node->kind == NODE_METRICS || node->kind == NODE_EVENTS ||
+		node->kind == NODE_LEASES || node->kind == NODE_SLOTS)
 		return control->changed_at;
 	return control->started_at;
 }

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "pool/metrics.h"
 
 struct line {
 	uint64_t seq;
@@ -30,6 +31,7 @@ struct events {
 	uint64_t next_seq; /* of the next event, from 1; it counts the ones that memory was short
 			      for too */
 	struct ring rings[RING_COUNT];
+	struct metrics metrics;
 };
 
 int events_create(size_t keep, struct events **ret_events, struct error *err)
@@ -131,6 +133,16 @@ void events_add(struct events *events, const struct event *event)
 		push(ring, seq, text);
 	else
 		free(text);
+}
+
+struct metrics *events_metrics(struct events *events)
+{
+	return &events->metrics;
+}
+
+uint64_t events_count(const struct events *events)
+{
+	return events->next_seq - 1;
 }
 
 /* NULL when there are not so many. */

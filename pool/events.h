@@ -20,6 +20,7 @@
 
 struct error;
 struct events;
+struct metrics;
 struct strbuf;
 
 struct event {
@@ -36,6 +37,11 @@ int events_create(size_t keep, struct events **ret_events, struct error *err);
 void events_destroy(struct events *events);
 
 void events_add(struct events *events, const struct event *event);
+/* What is counted, for whoever makes things happen. */
+struct metrics *events_metrics(struct events *events);
+/* How many there were so far. */
+uint64_t events_count(const struct events *events);
+
 /* Appends the kept lines, oldest first. */
 void events_render(const struct events *events, struct strbuf *out);
 

@@ -6,6 +6,7 @@
  *	lending.c     the queue, lending and giving back
  *	slot-cycle.c  one slot's way through its states; the only writer of slot::state
  *	slot-run.c    commands in a lent slot
+ *	slot-notes.c  what is remembered of a slot for whoever looks
  *	supervisor.c  signs of life, and when a slot that broke is tried again
  *	leftovers.c   what an earlier daemon left
  *
@@ -80,6 +81,11 @@ struct pool {
 	unsigned ping_turn;
 };
 
+/* slot-notes.c: for whoever looks at a slot. */
+struct slot_notes {
+	uint64_t start_ms, reset_ms; /* when what is under way began; 0: nothing is */
+};
+
 struct slot {
 	struct pool *pool;
 	unsigned number;
@@ -115,6 +121,7 @@ struct slot {
 	struct error kill_why; /* code != 0: we killed it for this */
 	unsigned failures;     /* in a row */
 	struct loop_timer *retry;
+	struct slot_notes notes;
 };
 
 /* pool.c */
@@ -149,6 +156,9 @@ void runs_destroy(struct pool *pool);
 /* slot-storage.c */
 /* Its tmpfs has no room for a byte, or a file, more. False where its files are in directories. */
 bool slot_storage_is_full(const struct slot *slot);
+
+/* slot-notes.c: the slot has just left that state */
+void slot_note_step(struct slot *slot, enum slot_state from);
 
 /* supervisor.c */
 int supervisor_start(struct pool *pool, struct error *err);

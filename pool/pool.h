@@ -101,6 +101,7 @@ struct slot_view {
 	const char *last_error; /* "" when there was none */
 	double since;           /* Unix seconds of the last change of state */
 	uint64_t last_pong_ms;  /* loop_now_ms() of the last sign of life */
+	unsigned commands;      /* running now */
 };
 
 struct slot_view slot_view(const struct slot *slot);

@@ -119,6 +119,7 @@ bool slot_step(struct slot *slot, enum slot_event on, enum reason reason)
 		return false;
 	}
 	slot->since = unix_now();
+	slot_note_step(slot, from);
 	events_add(pool->events, &(struct event){
 					 .kind = "slot",
 					 .id = slot->name,

@@ -12,6 +12,7 @@
 #include "pool/environment.h"
 #include "pool/events.h"
 #include "pool/exec.h"
+#include "pool/metrics.h"
 #include "pool/pool-private.h"
 
 /* A command of a slot, from slot_run() until nobody holds its pipes any more. */
@@ -121,6 +122,7 @@ static void handle_ended(void *data, struct command_result *result)
 	result->exec_id = run->id;
 	blame_storage(run->slot, result);
 	tell_event(run, result);
+	metrics_add_command(events_metrics(run->slot->pool->events), result, REASON_NONE);
 	ended(run->data, 0, result, NULL);
 }
 
@@ -193,6 +195,7 @@ static int start(struct run *run, const struct command *command, struct error *e
 
 static void fail_later(struct pool *pool, struct run *run)
 {
+	metrics_add_command(events_metrics(pool->events), NULL, run->err.reason);
 	run->next = NULL;
 	*pool->failed_runs_last = run;
 	pool->failed_runs_last = &run->next;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "config/settings.h"
+#include "pool/events.h"
+#include "pool/metrics.h"
 #include "providers/lease-table.h"
 
 /* answers that were known at once */
@@ -16,12 +18,21 @@ static void answer_free(struct lease_answer *answer)
 	free(answer);
 }
 
+static void count_create(
+	const struct lease_table *table, int r, const struct error *err, uint64_t waited_ms)
+{
+	metrics_add_create(
+		events_metrics(table->events), r, r < 0 ? err->reason : REASON_NONE, waited_ms);
+}
+
 static void answer_tell(void *data)
 {
 	struct lease_answer *answer = data;
 	struct lease_table *table = answer->table;
 	const struct error *err = answer->r < 0 ? &answer->err : NULL;
 
+	if (answer->acquired)
+		count_create(table, answer->r, err, 0);
 	if (answer->ended)
 		answer->ended(answer->data, answer->r, NULL, err);
 	else
@@ -72,6 +83,7 @@ static void waiter_tell(
 	lease_acquired_fn *done = waiter->done;
 	void *data = waiter->data;
 
+	count_create(waiter->table, r, err, loop_now_ms() - waiter->asked_ms);
 	waiter_free(waiter);
 	done(data, r, lease, err);
 }
@@ -430,6 +442,7 @@ static struct operation *request(
 	struct lease_creation *creation;
 
 	waiter->table = table;
+	waiter->asked_ms = loop_now_ms();
 	answer.r = check_request(table, spec, &answer.err);
 	if (answer.r < 0)
 		return lease_answer_later(table, &answer);

@@ -53,7 +53,7 @@ struct lease_waiter {
 	struct operation op;
 	struct lease_table *table;
 	struct lease_creation *creation; /* NULL: cancelled, to be told so */
-	uint64_t wait_ms;
+	uint64_t wait_ms, asked_ms;
 	bool exclusive;           /* mkdir: wants a lease of its own making */
 	bool first;               /* it began the creation */
 	struct loop_timer *timer; /* always there: of its wait, then of its cancelling */

@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "config/settings.h"
 #include "pool/events.h"
+#include "pool/metrics.h"
 #include "providers/lease-table.h"
 #include "providers/request.h"
 
@@ -88,6 +89,8 @@ void lease_set_state(struct lease *lease, enum lease_state to, enum reason reaso
 
 	lease->table->counts[lease->state]--;
 	lease->table->counts[to]++;
+	if (lease->state == LEASE_ACTIVE)
+		events_metrics(lease->table->events)->lease_ends[reason]++;
 	lease->state = to;
 	lease->reason = reason;
 	lease->changed_at = unix_now();

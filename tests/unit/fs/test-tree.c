@@ -261,14 +261,15 @@ static void a_directory_lists_what_it_has(void **state)
 	assert_int_equal(tree_node(world->control, FUSE_ROOT_ID, &node), 0);
 	tree_each_child(world->control, &node, add_name, &root);
 	assert_string_equal(root.text,
-		"create terminate status status.json config events last_error leases slots");
+		"create terminate status status.json metrics config events last_error leases slots");
 	node = walk(world, "leases");
 	tree_each_child(world->control, &node, add_name, &leases);
 	assert_string_equal(leases.text, "a%2Fb");
 	node = walk(world, "leases/a%2Fb");
 	tree_each_child(world->control, &node, add_name, &lease);
 	/* the scripted provider has no files */
-	assert_string_equal(lease.text, "lease.json state run_command terminate ttl last_error");
+	assert_string_equal(
+		lease.text, "lease.json state run_command terminate ttl wait last_error");
 }
 
 static void an_expired_lease_has_no_files_and_lists_what_refuses(void **state)
@@ -291,7 +292,8 @@ static void an_expired_lease_has_no_files_and_lists_what_refuses(void **state)
 	}
 	node = walk(world, "leases/t");
 	tree_each_child(world->control, &node, add_name, &names);
-	assert_string_equal(names.text, "lease.json state run_command terminate ttl last_error");
+	assert_string_equal(
+		names.text, "lease.json state run_command terminate ttl wait last_error");
 	(void)walk(world, "leases/t/run_command");
 }
 
