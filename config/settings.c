@@ -396,7 +396,6 @@ const struct setting settings[] = {
 		.initial = "5s",
 		.max = HOURS,
 		.help = "How long a lease outlives the last holder of its hold file.",
-		.later = LATER_SAID,
 	},
 	{
 		.section = "pool",

@@ -231,7 +231,7 @@ static bool may_pretend(const struct request *request)
 
 	if (request->to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
 		return false;
-	return kind < NODE_KIND_COUNT && node_type(kind)->verb;
+	return kind < NODE_KIND_COUNT && (node_type(kind)->verb || node_type(kind)->holds);
 }
 
 /* A control file's size, owner, mode and times are not its user's to choose. */

@@ -8,10 +8,12 @@
 #include <utlist.h>
 
 #include "base/cleanup.h"
+#include "base/error.h"
 #include "fs/control.h"
 #include "fs/handle-private.h"
 #include "fs/inode.h"
 #include "fs/notifier.h"
+#include "fs/reply.h"
 #include "fs/stream.h"
 #include "providers/lease.h"
 
@@ -52,6 +54,8 @@ static void destroy(struct handle *handle)
 	struct inode *inode = handle->inode;
 
 	talk_close(handle);
+	if (handle->holds)
+		lease_let_go(handle->node.lease);
 	DL_DELETE(inode->handles, handle);
 	poll_wait_free(handle->poller);
 	strbuf_fini(&handle->text);
@@ -66,14 +70,30 @@ static bool opens_for_writing(const struct request *request)
 	return (request->file.flags & O_ACCMODE) != O_RDONLY;
 }
 
-/* Root passes every mode. */
-static int check_open(const struct request *request, struct node *ret_node)
+/* What stands in the way of opening it so: root passes every mode. */
+static int check_open(const struct request *request, const struct node *node, struct error *err)
 {
-	int r = tree_node(request->control, request->ino, ret_node);
+	const struct node_type *type = node_type(node->kind);
 
-	if (r == 0 && opens_for_writing(request) && !node_type(ret_node->kind)->verb)
-		return -EACCES;
-	return r;
+	if (opens_for_writing(request) && !type->verb && !type->holds)
+		return error_set(err, EACCES, "'%s' is not to be written", type->name);
+	return 0;
+}
+
+/* A writer of `hold` is one from here on, so that the number that he reads has him in it. */
+static int hold_if_asked(
+	const struct request *request, const struct node *node, bool *ret_holds, struct error *err)
+{
+	int r = 0;
+
+	*ret_holds = false;
+	if (!opens_for_writing(request) || !node_type(node->kind)->holds)
+		return 0;
+	r = lease_hold(node->lease, err);
+	if (r < 0)
+		return error_wrap(err, "hold");
+	*ret_holds = true;
+	return 0;
 }
 
 static void reply_open(struct handle *handle, struct request *request)
@@ -85,26 +105,50 @@ static void reply_open(struct handle *handle, struct request *request)
 	request->file.nonseekable = stream && stream->endless;
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 11)
 	/* nothing can be pending: saves a round trip */
-	request->file.noflush = !opens_for_writing(request);
+	request->file.noflush = !opens_for_writing(request) || !handle->conversing;
 #endif
 	request_reply_open(request, &request->file);
+}
+
+static int open_node(struct request *request, const struct node *node, struct handle **ret_handle,
+	struct error *err)
+{
+	struct handle *handle;
+	bool holds;
+	int r = check_open(request, node, err);
+
+	if (r == 0)
+		r = hold_if_asked(request, node, &holds, err);
+	if (r < 0)
+		return r;
+	handle = create(request->control, node, request->process);
+	if (handle)
+		handle->holds = holds;
+	else if (holds)
+		lease_let_go(node->lease);
+	if (handle && !strbuf_failed(&handle->text)) {
+		*ret_handle = handle;
+		return 0;
+	}
+	if (handle)
+		destroy(handle);
+	return error_set(err, ENOMEM, "no memory to open a file");
 }
 
 void handle_open(struct request *request)
 {
 	struct node node;
-	struct handle *handle;
-	int r = check_open(request, &node);
+	struct handle *handle = NULL;
+	struct error err = ERROR_NONE;
+	int r = tree_node(request->control, request->ino, &node);
 
 	if (r < 0) {
 		request_reply_code(request, -r);
 		return;
 	}
-	handle = create(request->control, &node, request->process);
-	if (!handle || strbuf_failed(&handle->text)) {
-		if (handle)
-			destroy(handle);
-		request_reply_code(request, ENOMEM);
+	r = open_node(request, &node, &handle, &err);
+	if (r < 0) {
+		reply_failure(request, node.lease, &err);
 		return;
 	}
 	handle->impatient = (request->file.flags & O_NONBLOCK) != 0;
@@ -199,6 +243,8 @@ void handle_write(struct request *request)
 
 	if (handle->conversing)
 		talk_write(handle, request);
+	else if (handle->holds) /* that it is open is all that it says */
+		request_reply_written(request, request->size);
 	else
 		request_reply_code(request, EBADF);
 }

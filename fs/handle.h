@@ -31,6 +31,7 @@ struct handle {
 	bool text_ended;    /* no more will come */
 	bool impatient;     /* opened with O_NONBLOCK, which is more than set later */
 	bool reads;         /* opened for reading */
+	bool holds;         /* it is one of its lease's holders */
 	bool conversing;    /* a request file, opened for writing or not: */
 	struct conversation talk;
 	uint64_t write_end;  /* offset behind the last WRITE: where a read(2) goes on */

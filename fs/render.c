@@ -48,6 +48,11 @@ void render_ttl(struct control *control, const struct node *node, struct strbuf 
 		strbuf_addf(out, "%.0f\n", left);
 }
 
+void render_hold(struct control *control, const struct node *node, struct strbuf *out)
+{
+	strbuf_addf(out, "%u\n", lease_holders(node->lease));
+}
+
 void render_slot_state(struct control *control, const struct node *node, struct strbuf *out)
 {
 	strbuf_addf(out, "%s\n", slot_state_name(slot_view(node->slot).state));

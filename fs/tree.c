@@ -46,6 +46,7 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_RUN_COMMAND]      = { "run_command", NODE_LEASE, REQUEST, .verb = &verb_run_command },
 	[NODE_LEASE_TERMINATE]  = { "terminate", NODE_LEASE, REQUEST, .verb = &verb_lease_terminate },
 	[NODE_TTL]              = { "ttl", NODE_LEASE, REQUEST, .render = render_ttl, .verb = &verb_ttl },
+	[NODE_HOLD]             = { "hold", NODE_LEASE, REQUEST, .render = render_hold, .holds = true },
 	[NODE_WAIT]             = { "wait", NODE_LEASE, READ_ONLY, .stream = &stream_wait },
 	[NODE_LEASE_LAST_ERROR] = { "last_error", NODE_LEASE, READ_ONLY, .render = render_last_error },
 	[NODE_FS]               = { "fs", NODE_LEASE, DIRECTORY },

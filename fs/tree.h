@@ -42,6 +42,7 @@ enum node_kind {
 	NODE_RUN_COMMAND,
 	NODE_LEASE_TERMINATE,
 	NODE_TTL,
+	NODE_HOLD,
 	NODE_WAIT,
 	NODE_LEASE_LAST_ERROR,
 	NODE_FS, /* only its name is ours: files_enter() makes the node */
@@ -71,6 +72,7 @@ struct node_type {
 	 * of its own. */
 	void (*render)(struct control *control, const struct node *node, struct strbuf *out);
 	const struct verb *verb;     /* a request file; NULL: cannot be written */
+	bool holds;                  /* open for writing holds its lease: handle.h */
 	const struct stream *stream; /* whoever reads it may have to wait: stream.h */
 };
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/json-fields.h"
 #include "base/json.h"
@@ -232,9 +231,11 @@ static void begin_ttl(struct job *job, const char *text, size_t size, bool json)
 
 	if (r == 0)
 		r = lease_renew(job->lease, seconds, &err);
-	if (r == 0)
+	if (r == 0 && lease_deadline(job->lease) > 0)
 		strbuf_addf(&job->reply, "{\"ttl\":%.3f,\"deadline\":%.3f}\n", seconds,
-			unix_now() + seconds);
+			lease_deadline(job->lease));
+	else if (r == 0) /* somebody holds it */
+		strbuf_adds(&job->reply, "{\"ttl\":null,\"deadline\":null}\n");
 	end(job, r, &err);
 }
 

@@ -38,12 +38,16 @@ struct lease {
 	enum reason reason;
 	char why[256]; /* the sentence behind the reason; "" when the word says all */
 	double created_at, changed_at;
-	double deadline;      /* Unix seconds; 0: none */
-	uint64_t deadline_ms; /* the same on loop_now_ms()'s clock */
-	struct sandbox *box;  /* NULL once given back */
+	double deadline;             /* Unix seconds; 0: none */
+	uint64_t deadline_ms;        /* the same on lease_clock_ms()'s clock */
+	enum reason deadline_reason; /* what it ends for then */
+	unsigned holders;            /* of its hold */
+	struct sandbox *box;         /* NULL once given back */
 	bool shown;
-	bool reusable;            /* its sandbox is gone */
-	struct loop_timer *timer; /* of the TTL, then of LEASE_KEEP_EXPIRED_MS */
+	bool reusable; /* its sandbox is gone */
+	struct loop_timer
+		*timer;    /* while it is shown: of the deadline, then of LEASE_KEEP_EXPIRED_MS */
+	uint64_t alarm_ms; /* when that is due, on the same clock */
 	UT_hash_handle by_trajectory, by_serial;
 	struct lease *prev, *next;
 };
@@ -99,6 +103,7 @@ struct lease_table {
 	char node_id[17];
 	const char *node_ip;
 	uint64_t last_serial;
+	uint64_t skipped_ms; /* only a test's: lease_table_skip() */
 	struct lease *by_trajectory, *by_serial;
 	struct lease *shown;  /* in order of creation */
 	struct lease *ending; /* not shown any more, their sandboxes not gone yet */
@@ -125,8 +130,18 @@ int lease_end_former(struct lease_table *table, struct error *err);
 /* Counts, tells events and hooks, writes the row. */
 void lease_set_state(struct lease *lease, enum lease_state to, enum reason reason);
 void lease_write_row(struct lease *lease, journal_committed_fn *committed, void *data);
+/* Gives its sandbox back. */
+void lease_give_back(struct lease *lease, enum reason reason);
 /* The provider's lost hook. */
 void lease_handle_lost(void *data, struct sandbox *box, const struct error *why);
+
+/* Its clock, and its first deadline. */
+int lease_time_begin(struct lease *lease, struct error *err);
+/* Milliseconds of the clock that leases live by. */
+uint64_t lease_clock_ms(const struct lease_table *table);
+/* For tests: so much time passes at once for every lease and for what is remembered of those that
+ * ended. */
+void lease_table_skip(struct lease_table *table, uint64_t skip_ms);
 
 /* An operation that ends at the next turn with r and err. NULL: no memory. */
 struct operation *lease_answer_later(struct lease_table *table, const struct lease_answer *answer);

@@ -2,7 +2,6 @@
 #include "providers/lease.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +10,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/utf8.h"
-#include "config/settings.h"
 #include "pool/events.h"
 #include "pool/metrics.h"
 #include "providers/lease-table.h"
-#include "providers/request.h"
 
 static const char *const state_names[] = {
 	[LEASE_STARTING] = "STARTING",
@@ -125,7 +122,7 @@ static void hide(struct lease *lease)
 	lease->shown = false;
 	if (!lease->reusable)
 		DL_APPEND(table->ending, lease);
-	released_add(table->released, &memory, loop_now_ms());
+	released_add(table->released, &memory, lease_clock_ms(table));
 }
 
 static void handle_gone(void *data)
@@ -141,7 +138,7 @@ static void handle_gone(void *data)
 	lease_unref(lease);
 }
 
-static void give_back(struct lease *lease, enum reason reason)
+void lease_give_back(struct lease *lease, enum reason reason)
 {
 	struct sandbox *box = lease->box;
 
@@ -159,7 +156,7 @@ static void end_shown(struct lease *lease, enum reason reason)
 	hide(lease);
 	if (lease->box) {
 		lease_set_state(lease, LEASE_RELEASING, reason);
-		give_back(lease, reason);
+		lease_give_back(lease, reason);
 	} else {
 		lease_set_state(lease, LEASE_RELEASED, lease->reason);
 	}
@@ -211,7 +208,7 @@ int lease_end_by_id(struct lease_table *table, const char *id, enum reason reaso
 		lease_end(lease, reason, reply);
 		return 0;
 	}
-	released = released_find(table->released, id, loop_now_ms());
+	released = released_find(table->released, id, lease_clock_ms(table));
 	if (!released)
 		return error_set(err, ENOENT,
 			"no lease '%.300s': no trajectory or lease id that is live or ended within "
@@ -219,66 +216,6 @@ int lease_end_by_id(struct lease_table *table, const char *id, enum reason reaso
 			id);
 	if (reply)
 		lease_render_end(table, released, true, reply);
-	return 0;
-}
-
-/* its time */
-
-static void handle_deadline(void *data)
-{
-	struct lease *lease = data;
-
-	if (lease->state == LEASE_EXPIRED) {
-		lease_end(lease, lease->reason, NULL);
-		return;
-	}
-	lease->why[0] = '\0';
-	lease_set_state(lease, LEASE_EXPIRED, REASON_LEASE_TTL_EXPIRED);
-	loop_timer_restart(lease->timer, LEASE_KEEP_EXPIRED_MS);
-	give_back(lease, REASON_LEASE_TTL_EXPIRED);
-}
-
-static int set_deadline(struct lease *lease, uint64_t left_ms, struct error *err)
-{
-	int r;
-
-	if (lease->timer) {
-		loop_timer_restart(lease->timer, left_ms);
-	} else {
-		r = loop_timer_start(
-			lease->table->loop, left_ms, handle_deadline, lease, &lease->timer, err);
-		if (r < 0)
-			return r;
-	}
-	lease->deadline_ms = loop_now_ms() + left_ms;
-	lease->deadline = unix_now() + (double)left_ms / 1000;
-	return 0;
-}
-
-double lease_seconds_left(const struct lease *lease)
-{
-	uint64_t now = loop_now_ms();
-
-	if (!lease->deadline_ms)
-		return -1;
-	if (lease->state != LEASE_ACTIVE && lease->state != LEASE_LOST)
-		return 0;
-	return now < lease->deadline_ms ? (double)(lease->deadline_ms - now) / 1000 : 0;
-}
-
-int lease_renew(struct lease *lease, double seconds, struct error *err)
-{
-	int r = lease_check_active(lease, err);
-
-	if (r < 0)
-		return r;
-	if (!(seconds > 0 && seconds <= REQUEST_SECONDS_MAX))
-		return error_set(err, EINVAL,
-			"the time left must be above 0 and at most 1e9 seconds, not %g", seconds);
-	r = set_deadline(lease, (uint64_t)ceil(seconds * 1000), err);
-	if (r < 0)
-		return r;
-	lease_write_row(lease, NULL, NULL);
 	return 0;
 }
 
@@ -362,19 +299,11 @@ static int show(struct lease *lease, struct error *err)
 	return 0;
 }
 
-static uint64_t first_ttl_ms(const struct lease *lease)
-{
-	if (lease->spec.timeout_sec > 0)
-		return (uint64_t)ceil(lease->spec.timeout_sec * 1000);
-	return lease->table->config->pool.lease_ttl_ms;
-}
-
 /* Everything that can fail. The lease has its spec already. */
 static int prepare(struct lease *lease, struct error *err)
 {
 	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
 	const char *trajectory = lease->spec.trajectory_id;
-	uint64_t ttl_ms = first_ttl_ms(lease);
 	int r;
 
 	r = lease_name_encode(trajectory, strlen(trajectory), lease->name, err);
@@ -384,11 +313,9 @@ static int prepare(struct lease *lease, struct error *err)
 	lease->spec_text = strbuf_take(&text, NULL);
 	if (!lease->spec_text)
 		return error_set(err, ENOMEM, "no memory for the lease");
-	if (ttl_ms) {
-		r = set_deadline(lease, ttl_ms, err);
-		if (r < 0)
-			return r;
-	}
+	r = lease_time_begin(lease, err);
+	if (r < 0)
+		return r;
 	return show(lease, err);
 }
 

@@ -90,11 +90,22 @@ void lease_note_why(struct lease *lease, const char *why);
 int lease_end_by_id(struct lease_table *table, const char *id, enum reason reason,
 	struct strbuf *reply, struct error *err);
 
-/* Seconds left; negative: no end. */
+/* Seconds left; negative: no end, as while somebody holds it. */
 double lease_seconds_left(const struct lease *lease);
-/* Sets the end to now + seconds. -EINVAL unless > 0; -ENOTCONN for a LOST lease, -ESTALE for one
- * that has ended. */
+double lease_deadline(const struct lease *lease); /* the same in Unix seconds; 0: no end */
+/* Sets the end to now + seconds; does nothing while somebody holds the lease. -EINVAL unless > 0;
+ * -ENOTCONN for a LOST lease, -ESTALE for one that has ended. */
 int lease_renew(struct lease *lease, double seconds, struct error *err);
+
+/*
+ * Somebody holds the lease: until the last holder lets go it has no end of its own, whatever TTL it
+ * had, and then it is released (hold_released) after [pool] hold_grace, unless it is held or
+ * renewed again before. Errors as lease_check_active(). Pairs with lease_let_go(), which is
+ * harmless for a lease that has ended meanwhile.
+ */
+int lease_hold(struct lease *lease, struct error *err);
+void lease_let_go(struct lease *lease);
+unsigned lease_holders(const struct lease *lease);
 
 /* Why the lease can do nothing more: -ENOTCONN (LOST), -ESTALE (ended); 0 when it can. */
 int lease_check_active(const struct lease *lease, struct error *err);
