@@ -258,6 +258,8 @@ static void handle_ping_timer(void *data)
 {
 	struct bubble *bubble = data;
 
+	if (bubble->ping_result == -ETIMEDOUT)
+		bubble_hear_late(bubble);
 	answer_ping(bubble, bubble->ping_result);
 }
 

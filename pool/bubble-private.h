@@ -116,6 +116,10 @@ struct attached {
 	pid_t pid;
 };
 
+/* Handles what init has said already, before it is judged for not having said it. The bubble does
+ * not end within. */
+void bubble_hear_late(struct bubble *bubble);
+
 /* One report: 1; 0 when there is none now; -ENOTCONN at the end; -EPROTO when it is not what init
  * sends. */
 int bubble_receive(

@@ -24,7 +24,10 @@
 #include "base/loop.h"
 #include "pool/bubble-private.h"
 
-enum { HEARD_PER_TURN = 64 }; /* messages: an init that was taken over may never stop */
+enum {
+	HEARD_PER_TURN = 64, /* messages: an init that was taken over may never stop */
+	HEARD_LATE = 1024,   /* as many as wait in its socket at most */
+};
 
 /* ---- Dying ---- */
 
@@ -324,6 +327,13 @@ static void hear(struct bubble *bubble, unsigned most)
 	kill_because(bubble, &why);
 }
 
+/* A deadline of init's has passed, but it may be us who did not look: the daemon, or the machine,
+ * was stopped. */
+void bubble_hear_late(struct bubble *bubble)
+{
+	hear(bubble, HEARD_LATE);
+}
+
 static void handle_control(void *data, unsigned events)
 {
 	struct bubble *bubble = data;
@@ -385,6 +395,9 @@ static void handle_start_timeout(void *data)
 	struct error why;
 	char complaint[400];
 
+	bubble_hear_late(bubble);
+	if (bubble->ready)
+		return;
 	read_complaint(bubble, complaint, sizeof(complaint));
 	(void)error_set(&why, ETIMEDOUT, "slot %u is not ready after %llu ms%s%s", bubble->slot,
 		(unsigned long long)bubble->start_timeout_ms, complaint[0] ? ": " : "", complaint);

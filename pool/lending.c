@@ -125,10 +125,16 @@ static bool is_blocked(void *data, const struct waiter *waiter)
 	return false;
 }
 
+/* READY, and not about to die. */
+static bool can_be_lent(const struct slot *slot)
+{
+	return slot->state == SLOT_READY && slot->booted && slot->kill_why.code == 0;
+}
+
 static struct slot *ready_slot(const struct pool *pool)
 {
 	for (unsigned i = 0; i < pool->slot_count; i++)
-		if (pool->slots[i]->state == SLOT_READY && pool->slots[i]->booted)
+		if (can_be_lent(pool->slots[i]))
 			return pool->slots[i];
 	return NULL;
 }

@@ -7,7 +7,7 @@
  *	slot-cycle.c  one slot's way through its states; the only writer of slot::state
  *	slot-run.c    commands in a lent slot
  *	slot-notes.c  what is remembered of a slot for whoever looks
- *	supervisor.c  signs of life, and when a slot that broke is tried again
+ *	supervisor.c  signs of life, deadlines, and when a slot that broke is tried again
  *	leftovers.c   what an earlier daemon left
  *
  * Threads: loop.
@@ -29,13 +29,32 @@ struct slot_cgroup;
 struct trash;
 
 enum {
-	RANDOM_WORD = 33, /* 16 random bytes in hex */
-	SLOT_START_TIMEOUT_MS = 30000,
+	RANDOM_WORD = 33,       /* 16 random bytes in hex */
 	STOP_CGROUPS_MS = 5000, /* a stop waits so long for the cgroups to be empty */
 	LEFTOVER_KILL_MS = 5000,
 	RUNS_MAX = 256,      /* commands of a slot at once: each holds two descriptors of ours */
 	LATE_RUNS_MAX = 256, /* ended ones whose pipes background processes still hold */
 };
+
+/* Milliseconds. Always POOL_TIMES, but in a test that cannot wait so long. */
+struct pool_times {
+	uint64_t start_timeout; /* of one slot */
+	uint64_t slow_start;    /* after which others may start beside it */
+	uint64_t step_deadline; /* a kill, or work on directories, is then said to be stuck */
+	uint64_t stop_slots;    /* a stop waits so long for the slots' end */
+	uint64_t ping_deadline; /* long: a command may have taken the machine */
+	uint64_t tick;          /* between the supervisor's looks */
+	unsigned ping_every;    /* at each it pings one slot of so many */
+};
+
+#define POOL_TIMES                                                                                 \
+	((struct pool_times){.start_timeout = 30000,                                               \
+		.slow_start = 3000,                                                                \
+		.step_deadline = 10000,                                                            \
+		.stop_slots = 15000,                                                               \
+		.ping_deadline = 30000,                                                            \
+		.tick = 1000,                                                                      \
+		.ping_every = 10})
 
 struct pool {
 	struct loop *loop;
@@ -62,7 +81,9 @@ struct pool {
 	bool draining;
 
 	struct slot *start_first, **start_last; /* slots whose turn to start has not come */
-	unsigned starting_count, starting_max;
+	unsigned starting_count, starting_max;  /* that have a turn; so many at most */
+	unsigned overdue_count, overdue_max;    /* that have lost theirs and still start */
+	struct pool_times times;
 	struct prepare *preparing; /* work under way; see slot-cycle.c */
 	struct work_gate *gate;
 	pool_done_fn *started;
@@ -71,7 +92,7 @@ struct pool {
 	unsigned start_failures;  /* slots whose first start failed */
 	struct error start_error; /* of the first of them */
 
-	bool stopping, awaiting_cgroups, clearing_trash;
+	bool stopping, gave_up_slots, awaiting_cgroups, clearing_trash;
 	pool_done_fn *stopped;
 	void *stopped_data;
 	struct loop_timer *stop_timer;
@@ -79,6 +100,7 @@ struct pool {
 
 	struct loop_timer *ping_timer;
 	unsigned ping_turn;
+	uint64_t tick_ms; /* of the supervisor's last look */
 };
 
 /* slot-notes.c: for whoever looks at a slot. */
@@ -102,6 +124,10 @@ struct slot {
 	struct slot_cgroup *cgroup; /* lives as long as the bubble */
 	bool booted;                /* the bubble is READY and not known to be dead */
 	bool in_turn;               /* counted in pool::starting_count */
+	bool overdue;               /* counted in pool::overdue_count instead */
+	uint64_t turn_ms;           /* when its turn began */
+	uint64_t step_ms;           /* when a step began that has a deadline; 0: none */
+	bool step_said;             /* that it is late */
 	bool preparing;             /* its directories are being made */
 	bool waits_for_turn;
 	bool tried; /* its first start has succeeded or failed */
@@ -146,6 +172,10 @@ void slot_want_start(struct slot *slot);
 void slot_begin_release(struct slot *slot, enum reason reason);
 /* Kills what lives, clears what is dead; ends in EMPTY. */
 void slot_begin_stop(struct slot *slot);
+/* SIGKILL to its init, whose death has a deadline from now on. */
+void slot_kill(struct slot *slot);
+/* Its start takes so long that others may start meanwhile; no change when too many do already. */
+void slot_lose_turn(struct slot *slot);
 
 /* slot-run.c */
 void runs_serve(struct pool *pool);

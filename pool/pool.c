@@ -115,7 +115,7 @@ static void handle_trash_empty(void *data, int r, const struct error *err)
 {
 	struct pool *pool = data;
 
-	if (r < 0)
+	if (r < 0 && pool->stop_error.code == 0)
 		pool->stop_error = *err;
 	(void)rmdir(pool->trash_dir);
 	(void)rmdir(pool->slots_dir); /* stays where archives are */
@@ -124,33 +124,68 @@ static void handle_trash_empty(void *data, int r, const struct error *err)
 
 static void clear_trash(struct pool *pool)
 {
-	if (pool->clearing_trash)
-		return;
 	pool->clearing_trash = true;
 	trash_wake(pool->trash);
 	trash_on_empty(pool->trash, handle_trash_empty, pool);
 }
 
-/* The cgroups did not go in time; the next start will try again. */
+static unsigned count_unstopped(const struct pool *pool, const struct slot **ret_first)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < pool->slot_count; i++) {
+		if (pool->slots[i]->state == SLOT_EMPTY)
+			continue;
+		if (count++ == 0)
+			*ret_first = pool->slots[i];
+	}
+	return count;
+}
+
+/* What still lives stays in the journal; the next start will try again. */
+static void give_up_slots(struct pool *pool)
+{
+	const struct slot *first = NULL;
+	unsigned count = count_unstopped(pool, &first);
+
+	pool->gave_up_slots = true;
+	if (count > 0)
+		(void)error_reason(&pool->stop_error, EBUSY, REASON_KILL_INCOMPLETE,
+			"%u slots have not ended in %llu ms, the first is %s: %s", count,
+			(unsigned long long)pool->times.stop_slots, first->name,
+			first->last_error.text);
+}
+
+static void give_up_cgroups(struct pool *pool)
+{
+	if (pool->stop_error.code == 0)
+		(void)error_reason(&pool->stop_error, EBUSY, REASON_KILL_INCOMPLETE,
+			"%u cgroups below '%s' are still populated", cgroups_leaving(pool->cgroups),
+			cgroups_path(pool->cgroups));
+	clear_trash(pool);
+}
+
 static void handle_stop_timeout(void *data)
 {
 	struct pool *pool = data;
 
-	if (!pool->awaiting_cgroups || pool->clearing_trash)
+	if (!pool->stopping || pool->clearing_trash)
 		return;
-	(void)error_reason(&pool->stop_error, EBUSY, REASON_KILL_INCOMPLETE,
-		"%u cgroups below '%s' are still populated", cgroups_leaving(pool->cgroups),
-		cgroups_path(pool->cgroups));
-	clear_trash(pool);
+	if (pool->awaiting_cgroups)
+		give_up_cgroups(pool);
+	else
+		give_up_slots(pool);
+	pool_wake(pool);
 }
 
 static void check_stopped(struct pool *pool)
 {
+	const struct slot *first;
+
 	if (!pool->stopping || pool->clearing_trash)
 		return;
-	for (unsigned i = 0; i < pool->slot_count; i++)
-		if (pool->slots[i]->state != SLOT_EMPTY)
-			return;
+	if (!pool->gave_up_slots && count_unstopped(pool, &first) > 0)
+		return;
 	if (pool->cgroups && cgroups_leaving(pool->cgroups) > 0) {
 		if (!pool->awaiting_cgroups)
 			loop_timer_restart(pool->stop_timer, STOP_CGROUPS_MS);
@@ -174,7 +209,7 @@ void pool_stop(struct pool *pool, pool_done_fn *stopped, void *data)
 	pool_wake(pool);
 	pool->start_first = NULL;
 	pool->start_last = &pool->start_first;
-	supervisor_stop(pool);
+	loop_timer_restart(pool->stop_timer, pool->times.stop_slots);
 	for (unsigned i = 0; i < pool->slot_count; i++)
 		slot_begin_stop(pool->slots[i]);
 }
@@ -363,6 +398,8 @@ static int pool_fill(struct pool *pool, struct error *err)
 	int r = make_timers(pool, err);
 
 	pool->starting_max = cpus > 0 ? 2 * (unsigned)cpus : 2;
+	pool->overdue_max = 16 * pool->starting_max;
+	pool->times = POOL_TIMES;
 	random_word(pool->run_id);
 	if (r == 0)
 		r = slot_cycle_init(pool, err);

@@ -7,7 +7,8 @@
  *		-> pool_stop() -> pool_destroy()
  *
  * Slots start and reset by themselves, in parallel, off the lender's path; one that cannot start is
- * tried again with backoff (0.2 s to 30 s); there are never more than configured. Threads: loop. No
+ * tried again with backoff (0.2 s to 30 s), for ever; one whose start hangs does not hold up the
+ * others; there are never more than configured. Threads: loop. No
  * call blocks.
  */
 #ifndef POOL_POOL_H
@@ -58,7 +59,7 @@ typedef void pool_done_fn(void *data, int r, const struct error *err);
  * are retried); -EBUSY when it is stopped meanwhile. */
 void pool_start(struct pool *pool, pool_done_fn *started, void *data);
 /* No new loans (-EBUSY, stopping); every slot is killed; stopped() runs when no process, cgroup or
- * directory is left. Once. */
+ * directory is left, or, with the failures, when each step has had its time. Once. */
 void pool_stop(struct pool *pool, pool_done_fn *stopped, void *data);
 
 /* r 0: the slot is the holder's until pool_return(). Else slot is NULL and err says why. */
@@ -80,6 +81,13 @@ void pool_return(struct pool *pool, struct slot *slot, enum reason reason);
 
 /* No new loans (-EBUSY, draining) until it is called with false. No file asks for it yet. */
 void pool_drain(struct pool *pool, bool drain);
+
+/*
+ * Kills a slot that nobody holds and starts it again, or tries one that broke without waiting for
+ * its time; one that starts anyway is left alone. -ENOENT: no such slot; -EBUSY: it is lent, or the
+ * pool is stopping.
+ */
+int pool_restart_slot(struct pool *pool, unsigned number, struct error *err);
 
 /*
  * Runs a command in a lent slot. ended() runs once, later: r 0 with a result, which it may take

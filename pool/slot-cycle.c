@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A start is: wait for a turn (so many at once, else a thousand bwraps fight for two processors),
- * make directories and cgroup on a worker, spawn the bubble, hear READY. A reset is: kill, hear of
- * the death, then a start. A stop ends with the directories thrown away instead.
+ * A start is: wait for a turn (so many at once, else a thousand bwraps fight for two processors;
+ * one that hangs loses its turn to others), make directories and cgroup on a worker, spawn the
+ * bubble, hear READY. A reset is: kill, hear of the death, then a start. A stop ends with the
+ * directories thrown away instead.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -137,11 +138,46 @@ bool slot_step(struct slot *slot, enum slot_event on, enum reason reason)
 
 static void leave_turn(struct slot *slot)
 {
+	struct pool *pool = slot->pool;
+
 	if (!slot->in_turn)
 		return;
 	slot->in_turn = false;
-	slot->pool->starting_count--;
-	start_next(slot->pool);
+	if (slot->overdue)
+		pool->overdue_count--;
+	else
+		pool->starting_count--;
+	slot->overdue = false;
+	start_next(pool);
+}
+
+void slot_lose_turn(struct slot *slot)
+{
+	struct pool *pool = slot->pool;
+
+	if (pool->overdue_count == pool->overdue_max)
+		return;
+	slot->overdue = true;
+	pool->overdue_count++;
+	pool->starting_count--;
+	start_next(pool);
+}
+
+static void begin_step(struct slot *slot)
+{
+	slot->step_ms = loop_now_ms();
+	slot->step_said = false;
+}
+
+static void end_step(struct slot *slot)
+{
+	slot->step_ms = 0;
+}
+
+void slot_kill(struct slot *slot)
+{
+	begin_step(slot);
+	bubble_kill(slot->bubble);
 }
 
 /* A start that did not come to READY: it is tried again, later. */
@@ -187,6 +223,7 @@ static void handle_died(void *data, const struct error *bubble_why)
 	struct slot *slot = data;
 	struct error why = slot->kill_why.code ? slot->kill_why : *bubble_why;
 
+	end_step(slot);
 	slot->booted = false;
 	slot->ping_pending = false;
 	slot->kill_why = ERROR_NONE;
@@ -237,7 +274,7 @@ static void spawn(struct slot *slot)
 		.host_uid = slot->uid,
 		.host_gid = slot->gid,
 		.cgroup_fd = slot->cgroup ? slot_cgroup_fd(slot->cgroup) : -1,
-		.start_timeout_ms = SLOT_START_TIMEOUT_MS,
+		.start_timeout_ms = pool->times.start_timeout,
 	};
 	const struct bubble_hooks hooks = {
 		.ready = handle_ready, .died = handle_died, .data = slot};
@@ -324,6 +361,7 @@ static void handle_prepared(void *data)
 	if (slot) {
 		unlink_prepare(slot->pool, prepare);
 		slot->preparing = false;
+		end_step(slot);
 		if (prepare->remove)
 			handle_cleared(slot, prepare);
 		else
@@ -371,6 +409,7 @@ static void submit(struct slot *slot, bool remove)
 		return;
 	}
 	slot->preparing = true;
+	begin_step(slot);
 	prepare->next = pool->preparing;
 	if (pool->preparing)
 		pool->preparing->prev = prepare;
@@ -382,6 +421,7 @@ static void submit(struct slot *slot, bool remove)
 static void begin_start(struct slot *slot)
 {
 	slot->in_turn = true;
+	slot->turn_ms = loop_now_ms();
 	slot->pool->starting_count++;
 	slot->generation++;
 	random_word(slot->token);
@@ -430,7 +470,7 @@ void slot_begin_release(struct slot *slot, enum reason reason)
 	if (!slot_step(slot, SLOT_RELEASE, reason))
 		return;
 	if (slot->bubble)
-		bubble_kill(slot->bubble);
+		slot_kill(slot);
 	else
 		begin_reset(slot); /* LOST: it is dead already */
 }
@@ -458,7 +498,7 @@ void slot_begin_stop(struct slot *slot)
 		break;
 	}
 	if (slot->bubble)
-		bubble_kill(slot->bubble);
+		slot_kill(slot);
 	else if (!slot->preparing)
 		begin_reset(slot);
 }

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "pool/trash.h"
 
 static const struct slot_dir {
@@ -39,21 +40,27 @@ static int throw_away(int dir_fd, const char *name, struct trash *trash, struct 
 	return error_errno(err, errno, "cannot throw away '%s'", name);
 }
 
-/* A directory is moved only after its owner has let us: a plain user's chmod 0 must not keep it. */
+/*
+ * What cannot be thrown away must not keep the rest here: all of them are tried, all failures told.
+ * A directory is moved only after its owner has let us: a plain user's chmod 0 must not keep it.
+ */
 static int throw_all_away(int dir_fd, struct trash *trash, struct error *err)
 {
-	for (size_t i = 0; i < COUNT(slot_dirs); i++) {
-		int r;
+	CLEANUP(strbuf_fini) struct strbuf failures = STRBUF_INIT;
+	struct error one = ERROR_NONE;
+	int code = 0;
 
+	for (size_t i = 0; i < COUNT(slot_dirs); i++) {
 		if (slot_dirs[i].survives)
 			continue;
 		if (slot_dirs[i].kind && geteuid() != 0)
 			(void)fchmodat(dir_fd, slot_dirs[i].name, 0700, 0);
-		r = throw_away(dir_fd, slot_dirs[i].name, trash, err);
-		if (r < 0)
-			return r;
+		if (throw_away(dir_fd, slot_dirs[i].name, trash, &one) == 0)
+			continue;
+		strbuf_addf(&failures, "%s%s", code ? "; " : "", one.text);
+		code = code ? code : one.code;
 	}
-	return 0;
+	return code ? error_set(err, code, "%s", failures.data) : 0;
 }
 
 static int make_one(

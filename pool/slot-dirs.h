@@ -21,7 +21,8 @@ enum slot_dirs_kind {
 };
 
 /* Throws away what is there and makes fresh ones; kinds: bits of slot_dirs_kind that are wanted.
- * The slot's directory itself and its archives stay. */
+ * The slot's directory itself and its archives stay. What cannot be thrown away is named, all of
+ * it, and the rest is thrown away all the same; nothing fresh is made then. */
 int slot_dirs_replace(const char *dir, struct trash *trash, uid_t uid, gid_t gid, unsigned kinds,
 	struct error *err);
 /* Throws everything away but archives; the slot's directory goes too if there are none. */

@@ -67,28 +67,31 @@ static void note_lost(void *data, struct slot *slot, const struct error *why)
 	f->lost_why = *why;
 }
 
-struct done {
-	bool told;
-	int r;
-	struct error err;
-};
-
-static void note_done(void *data, int r, const struct error *err)
+void pool_outcome_note(void *data, int r, const struct error *err)
 {
-	struct done *done = data;
+	struct pool_outcome *outcome = data;
 
-	*done = (struct done){.told = true, .r = r, .err = err ? *err : ERROR_NONE};
+	*outcome = (struct pool_outcome){.told = true, .r = r, .err = err ? *err : ERROR_NONE};
 }
 
-int pool_fixture_try(struct pool_fixture *f, struct error *err)
+int pool_fixture_create(struct pool_fixture *f, struct error *err)
 {
 	const struct pool_hooks hooks = {.slot_lost = note_lost, .data = f};
-	struct done started = {0};
 
 	if (journal_open(f->loop, f->dir, &f->journal, err) < 0 ||
 		pool_create(f->loop, f->config, f->journal, f->events, &hooks, &f->pool, err) < 0)
 		return -err->code;
-	pool_start(f->pool, note_done, &started);
+	return 0;
+}
+
+int pool_fixture_try(struct pool_fixture *f, struct error *err)
+{
+	struct pool_outcome started = {0};
+	int r = pool_fixture_create(f, err);
+
+	if (r < 0)
+		return r;
+	pool_start(f->pool, pool_outcome_note, &started);
 	pool_fixture_wait(f, &started.told);
 	*err = started.err;
 	return started.r;
@@ -104,10 +107,10 @@ void pool_fixture_open(struct pool_fixture *f)
 
 void pool_fixture_close(struct pool_fixture *f)
 {
-	struct done stopped = {0};
+	struct pool_outcome stopped = {0};
 
 	if (f->pool) {
-		pool_stop(f->pool, note_done, &stopped);
+		pool_stop(f->pool, pool_outcome_note, &stopped);
 		pool_fixture_wait(f, &stopped.told);
 		if (stopped.r < 0)
 			fail_msg("%s", stopped.err.text);

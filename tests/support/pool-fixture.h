@@ -28,6 +28,16 @@ void pool_fixture_init(struct pool_fixture *f, unsigned slots, const char *const
 /* The same in a directory that is there. */
 void pool_fixture_init_in(
 	struct pool_fixture *f, const char *dir, unsigned slots, const char *const *overrides);
+/* What pool_start() or pool_stop() told. */
+struct pool_outcome {
+	bool told;
+	int r;
+	struct error err;
+};
+void pool_outcome_note(void *data, int r, const struct error *err);
+
+/* Makes the pool; the test starts it, and stops it by pool_fixture_fini() or itself. */
+int pool_fixture_create(struct pool_fixture *f, struct error *err);
 /* Makes the pool and waits until its start is over; -errno as pool_start() tells. */
 int pool_fixture_try(struct pool_fixture *f, struct error *err);
 /* Makes the pool and waits until every slot is READY. */
