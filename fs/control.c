@@ -17,8 +17,14 @@
 #include "fs/space.h"
 #include "fs/stream.h"
 #include "fs/tree.h"
+#include "pool/events.h"
 #include "pool/pool.h"
 #include "providers/lease.h"
+
+static void handle_event(void *data)
+{
+	stream_wake(data, NODE_EVENTS_FOLLOW, 0);
+}
 
 int control_create(struct loop *loop, const struct config *config, struct events *events,
 	struct control **ret_control, struct error *err)
@@ -34,6 +40,7 @@ int control_create(struct loop *loop, const struct config *config, struct events
 	control->started_at = control->changed_at = unix_now();
 	strbuf_init(&control->config_text);
 	config_show(config, true, &control->config_text);
+	events_on_add(events, handle_event, control);
 	r = space_create(config->dressage.state_dir, &control->space, err);
 	if (r < 0)
 		control_destroy(control);
@@ -49,6 +56,7 @@ void control_destroy(struct control *control)
 	if (!control)
 		return;
 	control_end(control);
+	events_on_add(control->events, NULL, NULL);
 	DL_FOREACH_SAFE (control->jobs, job, after) {
 		job->operation = NULL; /* whoever was to end it has gone before us */
 		job_unref(job);

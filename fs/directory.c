@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "fs/control.h"
 #include "fs/files.h"
+#include "fs/growing.h"
 #include "fs/handle.h"
 #include "fs/reply.h"
 #include "fs/tree.h"
@@ -215,6 +216,8 @@ static void reply_attr(struct request *request)
 		return;
 	}
 	tree_stat(request->control, &node, &st);
+	if (node_type(node.kind)->grows)
+		st.st_size = growing_size(request->control, &node, request->process, st.st_size);
 	request_reply_attr(request, &st, attr_timeout(node.kind));
 }
 

@@ -4,6 +4,7 @@
  *
  *	handle.c       opening and closing, plain texts, and whose an operation is
  *	handle-talk.c  a request file: its conversation and its job
+ *	growing.c      events, which grows
  *	stream.c       a file whose reader may have to wait for what it says
  *
  * Threads: loop.

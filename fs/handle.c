@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "fs/control.h"
+#include "fs/growing.h"
 #include "fs/handle-private.h"
 #include "fs/inode.h"
 #include "fs/notifier.h"
@@ -45,6 +46,8 @@ static struct handle *create(struct control *control, const struct node *node, p
 	handle->conversing = type->verb != NULL;
 	if (handle->conversing)
 		talk_open(handle, opener);
+	if (type->grows)
+		growing_open(handle, opener);
 	DL_PREPEND(inode->handles, handle);
 	return handle;
 }
@@ -204,6 +207,8 @@ void handle_read(struct request *request)
 		talk_read(handle, request);
 	else if (stream_of(handle))
 		stream_read(handle, request);
+	else if (node_type(handle->node.kind)->grows)
+		growing_read(handle, request);
 	else
 		read_text(handle, request);
 }

@@ -15,6 +15,7 @@
 #include "fs/directory.h"
 #include "fs/files.h"
 #include "fs/fuse-features.h"
+#include "fs/growing.h"
 #include "fs/handle.h"
 #include "fs/interrupt.h"
 #include "fs/notifier.h"
@@ -95,12 +96,19 @@ static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 		fuse_reply_none(req);
 }
 
+/* Who asks, where that matters: it costs a look into /proc. */
+static pid_t asker(fuse_req_t req, fuse_ino_t ino)
+{
+	return growing_asks_who(ino) ? process_of_thread(fuse_req_ctx(req)->pid) : 0;
+}
+
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	if (files_owns(ino))
 		FILES(getattr, req, ino, fi);
 	else
-		ask_about_file(req, ino, fi, directory_getattr, (struct about){0});
+		ask_about_file(req, ino, fi, directory_getattr,
+			(struct about){.process = asker(req, ino)});
 }
 
 static void op_setattr(
@@ -185,7 +193,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		FILES(open, req, ino, fi);
 		return;
 	}
-	if ((fi->flags & O_ACCMODE) != O_RDONLY)
+	if ((fi->flags & O_ACCMODE) != O_RDONLY || growing_asks_who(ino))
 		about.process = process_of_thread(fuse_req_ctx(req)->pid);
 	ask_about_file(req, ino, fi, handle_open, about);
 }

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/reason.h"
+#include "fs/control.h"
 #include "fs/handle-private.h"
 #include "fs/inode.h"
 #include "fs/reply.h"
@@ -57,8 +58,13 @@ static void give(struct handle *handle, struct request *request)
 
 static void cancel(struct request *request)
 {
-	DL_DELETE(handle_of(request)->waiting, request);
-	request_reply_code(request, EINTR);
+	struct handle *handle = handle_of(request);
+
+	DL_DELETE(handle->waiting, request);
+	if (request->control->ended && stream_of(handle)->endless)
+		request_reply_bytes(request, "", 0); /* with the daemon it ends after all */
+	else
+		request_reply_code(request, EINTR);
 }
 
 void stream_read(struct handle *handle, struct request *request)

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "config/settings.h"
 #include "fs/control.h"
+#include "fs/growing.h"
 #include "fs/handle.h"
 #include "fs/inode.h"
 #include "fs/job.h"
@@ -35,7 +36,8 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_STATUS_JSON]      = { "status.json", NODE_ROOT, READ_ONLY, .render = render_status_json },
 	[NODE_METRICS]          = { "metrics", NODE_ROOT, READ_ONLY, .render = render_metrics },
 	[NODE_CONFIG]           = { "config", NODE_ROOT, READ_ONLY, .render = render_config },
-	[NODE_EVENTS]           = { "events", NODE_ROOT, READ_ONLY, .render = render_events },
+	[NODE_EVENTS]           = { "events", NODE_ROOT, READ_ONLY, .render = render_events, .grows = true },
+	[NODE_EVENTS_FOLLOW]    = { "events.follow", NODE_ROOT, READ_ONLY, .stream = &stream_events },
 	[NODE_LAST_ERROR]       = { "last_error", NODE_ROOT, READ_ONLY, .render = render_last_error },
 	[NODE_LEASES]           = { "leases", NODE_ROOT, DIRECTORY },
 	[NODE_SLOTS]            = { "slots", NODE_ROOT, LISTING },
@@ -235,6 +237,8 @@ static off_t text_size(struct control *control, const struct node *node, const s
 	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
 	size_t open_size = inode && inode->handles ? inode->handles->text.size : 0;
 
+	if (types[node->kind].grows) /* growing_size() knows better */
+		open_size = 0;
 	types[node->kind].render(control, node, &text);
 	return (off_t)(text.size > open_size ? text.size : open_size);
 }

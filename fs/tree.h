@@ -33,6 +33,7 @@ enum node_kind {
 	NODE_METRICS,
 	NODE_CONFIG,
 	NODE_EVENTS,
+	NODE_EVENTS_FOLLOW,
 	NODE_LAST_ERROR,
 	NODE_LEASES,
 	NODE_SLOTS,
@@ -74,6 +75,7 @@ struct node_type {
 	const struct verb *verb;     /* a request file; NULL: cannot be written */
 	bool holds;                  /* open for writing holds its lease: handle.h */
 	const struct stream *stream; /* whoever reads it may have to wait: stream.h */
+	bool grows;                  /* rendered at open, and others append to it: growing.h */
 };
 
 const struct node_type *node_type(enum node_kind kind);

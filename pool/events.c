@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -32,6 +33,8 @@ struct events {
 			      for too */
 	struct ring rings[RING_COUNT];
 	struct metrics metrics;
+	events_added_fn *added;
+	void *added_data;
 };
 
 int events_create(size_t keep, struct events **ret_events, struct error *err)
@@ -73,7 +76,8 @@ static void add_text(struct strbuf *line, const char *key, const char *value)
 	json_add_cstring(line, value ? value : "");
 }
 
-static char *render(uint64_t seq, const struct event *event)
+/* more: further members, each with a comma behind it. */
+static char *render(uint64_t seq, const struct event *event, const char *more)
 {
 	CLEANUP(strbuf_fini) struct strbuf line = STRBUF_INIT;
 	struct timespec now;
@@ -82,7 +86,8 @@ static char *render(uint64_t seq, const struct event *event)
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	strbuf_addf(&line, "{\"seq\":%llu,\"ts\":%lld.%03ld", (unsigned long long)seq,
 		(long long)now.tv_sec, now.tv_nsec / 1000000);
-	add_text(&line, "kind", event->kind);
+	strbuf_addf(&line, ",%s\"kind\":", more);
+	json_add_cstring(&line, event->kind);
 	add_text(&line, "id", event->id);
 	add_text(&line, "from", event->from);
 	add_text(&line, "to", event->to);
@@ -122,17 +127,25 @@ static void push(struct ring *ring, uint64_t seq, char *owned_text)
 	ring->lines[at] = (struct line){.seq = seq, .text = owned_text};
 }
 
+void events_on_add(struct events *events, events_added_fn *added, void *data)
+{
+	events->added = added;
+	events->added_data = data;
+}
+
 void events_add(struct events *events, const struct event *event)
 {
 	struct ring *ring = &events->rings[is_command(event) ? OF_COMMANDS : OF_THE_REST];
 	uint64_t seq = events->next_seq++;
-	char *text = render(seq, event);
+	char *text = render(seq, event, "");
 
 	say(event);
 	if (text && ring->keep)
 		push(ring, seq, text);
 	else
 		free(text);
+	if (events->added)
+		events->added(events->added_data);
 }
 
 struct metrics *events_metrics(struct events *events)
@@ -149,6 +162,57 @@ uint64_t events_count(const struct events *events)
 static const struct line *line_at(const struct ring *ring, size_t i)
 {
 	return i < ring->count ? &ring->lines[(ring->first + i) % ring->keep] : NULL;
+}
+
+/* Where the first line of that seq, or of a later one, stands in the ring. */
+static size_t find_seq(const struct ring *ring, uint64_t seq)
+{
+	size_t from = 0, to = ring->count;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (line_at(ring, middle)->seq < seq)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+static void add_gap(uint64_t next_seq, uint64_t found_seq, struct strbuf *out)
+{
+	char missed[48];
+	CLEANUP(freep) char *text = NULL;
+
+	(void)snprintf(missed, sizeof(missed), "\"missed\":%llu,",
+		(unsigned long long)(found_seq - next_seq));
+	text = render(found_seq - 1, &(struct event){.kind = "gap", .id = "", .from = "", .to = ""},
+		missed);
+	if (text)
+		strbuf_adds(out, text);
+}
+
+void events_read(const struct events *events, uint64_t *next_seq, size_t most, struct strbuf *out)
+{
+	const struct ring *a = &events->rings[OF_COMMANDS], *b = &events->rings[OF_THE_REST];
+	size_t i = find_seq(a, *next_seq), j = find_seq(b, *next_seq), end = out->size + most;
+
+	while (out->size < end) {
+		const struct line *x = line_at(a, i), *y = line_at(b, j);
+		const struct line *line = x && (!y || x->seq < y->seq) ? x : y;
+
+		if (!line)
+			return;
+		if (*next_seq && line->seq > *next_seq)
+			add_gap(*next_seq, line->seq, out);
+		strbuf_adds(out, line->text);
+		*next_seq = line->seq + 1;
+		if (line == x)
+			i++;
+		else
+			j++;
+	}
 }
 
 void events_render(const struct events *events, struct strbuf *out)

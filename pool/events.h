@@ -7,6 +7,8 @@
  *	 "reason":"","generation":7}
  *
  * and "why":"a sentence" where there is one. Each is also logged: at info, a command's at debug.
+ * Who follows and is too slow for what is kept finds a line of kind "gap" with "missed":N where
+ * lines are missing.
  * A command has one event, at its end: from RUNNING, or "" when it could not be started, to EXITED,
  * FAILED (to start), KILLED (by us, the reason says why) or LOST (with its slot). Threads: loop.
  */
@@ -36,6 +38,10 @@ struct event {
 int events_create(size_t keep, struct events **ret_events, struct error *err);
 void events_destroy(struct events *events);
 
+/* Calls fn after each new line; NULL: nobody. It must not add events. */
+typedef void events_added_fn(void *data);
+void events_on_add(struct events *events, events_added_fn *added, void *data);
+
 void events_add(struct events *events, const struct event *event);
 /* What is counted, for whoever makes things happen. */
 struct metrics *events_metrics(struct events *events);
@@ -44,5 +50,10 @@ uint64_t events_count(const struct events *events);
 
 /* Appends the kept lines, oldest first. */
 void events_render(const struct events *events, struct strbuf *out);
+/*
+ * Appends, until that is `most` bytes or more, the lines from *next_seq on (0: the oldest that is
+ * kept) and sets it to the seq behind the last. Nothing is appended when there is nothing new.
+ */
+void events_read(const struct events *events, uint64_t *next_seq, size_t most, struct strbuf *out);
 
 #endif

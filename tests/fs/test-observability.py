@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What an operator sees: metrics, events and who follows them, health and logs of slots, the daemon's own log."""
+import contextlib
 import errno
+import json
 import os
 import re
+import select
 import shutil
+import signal
+import subprocess
 
-from harness import ROOT, Daemon, Skip, case, check, equal, fails_with, main, run
+from harness import (PATIENCE, ROOT, Daemon, Skip, case, check, contains, equal, eventually, fails_with, main, need, read_all, run,
+                     sleeps_with, test_environment)
 
 
 def parse(text):
@@ -105,6 +111,165 @@ def slots_of_metrics_agree_with_status(d):
     equal(samples['dressage_leases{state="ACTIVE"}'], status['leases']['active'])
     d.rmdir('agree')
     d.wait_ready()
+
+
+# events and who follows them
+
+
+class Follower:
+    """A program whose output is read line by line, each within the deadline. Waits until it sleeps at the end of what there is."""
+
+    def __init__(self, words, path):
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=test_environment())
+        self.path, self.pending = path, b''
+
+    def lines(self):
+        """Those that there are within the deadline: at least one."""
+        ready = select.select([self.process.stdout], [], [], PATIENCE)[0]
+        check(ready, f'nothing from {self.process.args}')
+        self.pending += os.read(self.process.stdout.fileno(), 1 << 20)
+        whole, _, self.pending = self.pending.rpartition(b'\n')
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def until(self, condition):
+        """All lines up to the one that is meant."""
+        seen = []
+        while not any(map(condition, seen)):
+            seen += self.lines()
+        return seen
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+def leased(name):
+    return lambda line: line['kind'] == 'lease' and line['to'] == 'ACTIVE' and f'-{name}-' in line['id']
+
+
+def seqs(lines):
+    return [line['seq'] for line in lines]
+
+
+def follows(d, name, words, path):
+    """The program shows what there is, then what comes, nothing twice and nothing left out."""
+    with Follower(words, path) as follower:
+        seen = follower.until(lambda line: line['kind'] == 'daemon' and line['to'] == 'READY')
+        d.mkdir(name)
+        seen += follower.until(leased(name))
+        d.rmdir(name)
+        seen += follower.until(lambda line: line['kind'] == 'lease' and line['to'] == 'RELEASED' and f'-{name}-' in line['id'])
+        equal(seqs(seen), list(range(1, len(seen) + 1)), 'seq')
+        return follower.process
+
+
+@case
+def cat_of_events_follow_shows_what_was_and_what_comes():
+    with Daemon(slots=1) as d:
+        follows(d, 'cat', ['cat', d.path('events.follow')], d.path('events.follow'))
+
+
+@case
+def tail_f_of_events_shows_what_was_and_what_comes():
+    with Daemon(slots=1) as d:
+        follows(d, 'tail', ['tail', '-n', '+1', '-s', '0.05', '-f', d.path('events')], d.path('events'))
+
+
+@case
+def tail_F_of_events_does_not_begin_anew():
+    with Daemon(slots=1) as d:
+        follows(d, 'tail', ['tail', '-n', '+1', '-s', '0.05', '-F', '--max-unchanged-stats=1', d.path('events')], d.path('events'))
+
+
+@case
+def tail_f_of_busybox_follows_events(d):
+    busybox = need('busybox')
+    with Follower([busybox, 'tail', '-n', '1', '-f', d.path('events')], d.path('events')) as follower:
+        equal(len(follower.lines()), 1)
+        d.mkdir('bb')
+        follower.until(leased('bb'))
+
+
+@case
+def events_is_whole_and_ends_at_now_beside_one_who_has_followed_it_for_long(d):
+    with Follower(['tail', '-n', '1', '-s', '0.05', '-f', d.path('events')], d.path('events')) as follower:
+        follower.lines()
+        for turn in range(3):
+            d.mkdir(f'long{turn}')
+            d.rmdir(f'long{turn}')
+            d.wait_ready()
+        follower.until(lambda line: line['to'] == 'RELEASED' and '-long2-' in line['id'])
+        text = d.read('events')
+        equal(len(text), os.path.getsize(d.path('events')))
+        equal(seqs(map(json.loads, text.splitlines())), list(range(1, text.count('\n') + 1)))
+        equal(run(['tail', '-n', '3', d.path('events')]).stdout, ''.join(text.splitlines(True)[-3:]))
+        equal(run(['cat', d.path('events')]).stdout, text)
+
+
+@case
+def a_descriptor_of_events_gets_at_its_end_what_has_come_and_keeps_what_it_had(d):
+    fd = os.open(d.path('events'), os.O_RDONLY)
+    first = read_all(fd)
+    equal(os.read(fd, 100), b'')
+    d.mkdir('grown')
+    more = read_all(fd)
+    contains(more.decode(), '-grown-')
+    equal(os.fstat(fd).st_size, len(first) + len(more))
+    equal(os.pread(fd, len(first), 0), first)
+    equal(os.pread(fd, 1 << 20, len(first)), more)
+    equal(os.lseek(fd, 0, os.SEEK_END), len(first) + len(more))
+    os.close(fd)
+
+
+@case
+def every_follower_gets_every_line(d):
+    with contextlib.ExitStack() as stack:
+        followers = [stack.enter_context(Follower(['cat', d.path('events.follow')], d.path('events.follow'))) for _ in range(8)]
+        for follower in followers:
+            follower.until(lambda line: line['kind'] == 'daemon' and line['to'] == 'READY')
+        d.mkdir('many')
+        for follower in followers:
+            follower.until(leased('many'))
+
+
+@case
+def a_follower_with_O_NONBLOCK_gets_EAGAIN_and_poll_tells_when_there_is_more(d):
+    fd = os.open(d.path('events.follow'), os.O_RDONLY | os.O_NONBLOCK)
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    equal([bits for _, bits in poller.poll(PATIENCE * 1000)], [select.POLLIN])
+    while True:
+        try:
+            equal(os.read(fd, 1 << 20)[-1:], b'\n')
+        except BlockingIOError:
+            break
+    equal(poller.poll(0), [])
+    d.mkdir('polled')
+    equal([bits for _, bits in poller.poll(PATIENCE * 1000)], [select.POLLIN])
+    text = b''
+    while b'-polled-' not in text:
+        text += os.read(fd, 1 << 20)
+    fails_with(errno.ESPIPE, os.lseek, fd, 0, os.SEEK_SET)
+    os.close(fd)
+
+
+@case
+def Ctrl_C_ends_a_follower_and_the_daemons_stop_ends_it_cleanly():
+    with Daemon(slots=1) as d:
+        with Follower(['cat', d.path('events.follow')], d.path('events.follow')) as follower:
+            follower.until(lambda line: line['kind'] == 'daemon' and line['to'] == 'READY')
+            eventually(lambda: sleeps_with(d.path('events.follow'), follower.process.pid), 'it waits')
+            follower.process.send_signal(signal.SIGINT)
+            equal(follower.process.wait(PATIENCE), -signal.SIGINT)
+        with Follower(['cat', d.path('events.follow')], d.path('events.follow')) as follower:
+            follower.until(lambda line: line['kind'] == 'daemon' and line['to'] == 'READY')
+            d.stop()
+            follower.until(lambda line: line['kind'] == 'daemon' and line['to'] == 'STOPPING')
+            equal((follower.process.wait(PATIENCE), follower.process.stderr.read()), (0, b''))
 
 
 main(slots=2)
