@@ -493,8 +493,6 @@ const struct setting settings[] = {
 		.initial = "",
 		.initial_help = "the machine's own /usr",
 		.help = "Directory that is the slots' read-only root.",
-		.later = LATER_REFUSED,
-		.instead = "leave it out: slots see the machine's /usr, read-only",
 	},
 	{
 		.section = "slot",
@@ -879,8 +877,6 @@ const struct setting settings[] = {
 		.initial = "",
 		.initial_help = "none",
 		.help = "name = directory of a root file system.",
-		.later = LATER_REFUSED,
-		.instead = "leave [images] empty",
 	},
 	/* [e2b] */
 	{

@@ -11,7 +11,6 @@
 #include "base/io.h"
 #include "config/settings.h"
 #include "pool/bubble-private.h"
-#include "pool/etc.h"
 #include "pool/init/image.h"
 #include "pool/syscall-filter.h"
 
@@ -107,7 +106,7 @@ static void fill_setup(struct bubble_kit *kit)
 	}
 }
 
-static int fill_kit(struct bubble_kit *kit, struct error *err)
+static int fill_kit(struct bubble_kit *kit, const char *etc_path, struct error *err)
 {
 	int r = open_image(&kit->image_fd, err);
 
@@ -118,7 +117,7 @@ static int fill_kit(struct bubble_kit *kit, struct error *err)
 	if (r == 0)
 		r = syscall_filter_create(&kit->filter, &kit->filter_size, err);
 	if (r == 0)
-		r = etc_create(kit->config, kit->etc_path, err);
+		r = bubble_images_create(kit, etc_path, err);
 	if (r == 0)
 		fill_setup(kit);
 	return r;
@@ -137,9 +136,7 @@ int bubble_kit_create(const struct config *config, const char *etc_path,
 		return error_set(err, ENOMEM, "no memory for the slots' kit");
 	kit->config = config;
 	kit->image_fd = kit->null_fd = -1;
-	kit->etc_path = strdup(etc_path);
-	r = kit->etc_path ? fill_kit(kit, err)
-			  : error_set(err, ENOMEM, "no memory for the slots' kit");
+	r = fill_kit(kit, etc_path, err);
 	if (r < 0) {
 		bubble_kit_destroy(kit);
 		return r;
@@ -155,7 +152,7 @@ void bubble_kit_destroy(struct bubble_kit *kit)
 	closep(&kit->image_fd);
 	closep(&kit->null_fd);
 	free(kit->bwrap);
-	free(kit->etc_path);
+	bubble_images_destroy(kit);
 	free(kit->filter);
 	free(kit);
 }

@@ -28,10 +28,26 @@ struct outgoing;
 
 enum { FIRST_HIGH_FD = 16 }; /* above the numbers that a spawn fills */
 
+/* Words of a command line, each a copy. */
+struct words {
+	char **word; /* count of them, then NULL */
+	size_t count, capacity;
+	bool failed;
+};
+
+/* What a slot can have as its root. */
+struct bubble_image {
+	const char *name;   /* of [images]; "": what slots have unless asked */
+	const char *rootfs; /* NULL: the host's own /usr */
+	char *etc_path;
+	struct words mounts; /* bwrap's, of rootfs */
+};
+
 struct bubble_kit {
 	const struct config *config;
-	char *bwrap; /* absolute */
-	char *etc_path;
+	char *bwrap;                 /* absolute */
+	struct bubble_image *images; /* the first is the default */
+	size_t image_count;
 	int image_fd; /* init, sealed; above the numbers that a spawn fills */
 	int null_fd;  /* /dev/null */
 	struct init_setup setup;
@@ -77,16 +93,13 @@ struct bubble {
 	struct loop_timer *ping_timer;
 };
 
-/* Words of a command line, each a copy. */
-struct words {
-	char **word; /* count of them, then NULL */
-	size_t count, capacity;
-	bool failed;
-};
-
 void words_fini(struct words *words);
 void words_add(struct words *words, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void words_add_all(struct words *words, const char *const *list); /* NULL-terminated */
+
+/* Fills kit::images, and makes their /etc. */
+int bubble_images_create(struct bubble_kit *kit, const char *etc_path, struct error *err);
+void bubble_images_destroy(struct bubble_kit *kit);
 
 /* Everything of the exec helper (for a root daemon, or to join a cgroup) and bwrap. */
 int bubble_words(struct words *words, const struct bubble_kit *kit,

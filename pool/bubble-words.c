@@ -108,16 +108,18 @@ static int add_readonly(struct words *words, const char *path, bool wanted, stru
 	return 0;
 }
 
-static int add_readonly_mounts(struct words *words, const struct config *config, struct error *err)
+static int add_readonly_mounts(struct words *words, const struct config *config,
+	const struct bubble_image *image, struct error *err)
 {
 	const struct word_list *wanted = &config->slot.readonly_mounts;
+	bool usual = !image->rootfs && wanted->count == 0;
 	int r = 0;
 
+	if (image->rootfs)
+		words_add_all(words, (const char *const *)image->mounts.word);
 	for (size_t i = 0; i < wanted->count && r == 0; i++)
 		r = add_readonly(words, wanted->words[i], true, err);
-	for (size_t i = 0;
-		i < sizeof(usual_mounts) / sizeof(*usual_mounts) && r == 0 && wanted->count == 0;
-		i++)
+	for (size_t i = 0; i < sizeof(usual_mounts) / sizeof(*usual_mounts) && r == 0 && usual; i++)
 		r = add_readonly(words, usual_mounts[i], false, err);
 	return r;
 }
@@ -131,14 +133,14 @@ static void add_namespaces(struct words *words, const struct config *config)
 	ADD(words, "--hostname", "slot", "--uid", "0", "--gid", "0", "--cap-add", "ALL");
 }
 
-static void add_etc(struct words *words, const char *etc_path)
+static void add_etc(struct words *words, const struct bubble_image *image)
 {
 	char path[PATH_MAX];
 	struct stat st;
 
-	ADD(words, "--ro-bind", etc_path, "/etc");
-	for (const char *const *name = etc_bound; *name; name++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", etc_path, *name);
+	ADD(words, "--ro-bind", image->etc_path, "/etc");
+	for (const char *const *name = etc_bound; *name && !image->rootfs; name++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", image->etc_path, *name);
 		if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
 			continue;
 		(void)snprintf(path, sizeof(path), "/etc/%s", *name);
@@ -146,9 +148,9 @@ static void add_etc(struct words *words, const char *etc_path)
 	}
 }
 
-static void add_system(struct words *words, const struct bubble_kit *kit)
+static void add_system(struct words *words, const struct bubble_image *image)
 {
-	add_etc(words, kit->etc_path);
+	add_etc(words, image);
 	ADD(words, "--proc", "/proc", "--dev", "/dev");
 	ADD(words, "--perms", "0755", "--dir", "/var", "--symlink", "../tmp", "/var/tmp",
 		"--symlink", "../run", "/var/run");
@@ -206,16 +208,17 @@ static void add_helper(struct words *words, const struct bubble_options *options
 int bubble_words(struct words *words, const struct bubble_kit *kit,
 	const struct bubble_options *options, struct error *err)
 {
+	const struct bubble_image *image = &kit->images[options->image];
 	int r;
 
 	if (bubble_needs_helper(options))
 		add_helper(words, options);
 	ADD(words, kit->bwrap);
 	add_namespaces(words, kit->config);
-	r = add_readonly_mounts(words, kit->config, err);
+	r = add_readonly_mounts(words, kit->config, image, err);
 	if (r < 0)
 		return r;
-	add_system(words, kit);
+	add_system(words, image);
 	if (kit->config->slot.storage == STORAGE_TMPFS)
 		add_places(words);
 	else

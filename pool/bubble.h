@@ -25,9 +25,10 @@ struct error;
 struct loop;
 
 /*
- * What all bubbles of a daemon share, made once: init in a sealed memfd, the seccomp program, the
- * generated /etc, the list of host paths to bind. etc_dir is made (and replaced) at etc_path.
- * Destroy after the last bubble.
+ * What all bubbles of a daemon share, made once: init in a sealed memfd, the seccomp program, and
+ * for each root file system a generated /etc and the list of what to bind. The former are made (and
+ * replaced) at etc_path, and at etc_path with "-1", "-2" ... for those of [images]. Fails when one
+ * of them lacks what a slot needs. Destroy after the last bubble.
  */
 int bubble_kit_create(const struct config *config, const char *etc_path,
 	struct bubble_kit **ret_kit, struct error *err);
@@ -36,6 +37,7 @@ void bubble_kit_destroy(struct bubble_kit *kit);
 struct bubble_options {
 	unsigned slot;
 	uint32_t generation;
+	unsigned image;  /* 0: the default; n: the n-th of [images] */
 	const char *dir; /* absolute; has work/ home/ tmp/ runtime/, owned by host_uid */
 	uid_t host_uid;  /* never 0: the uid its processes have on the host (an unprivileged daemon:
 			    its own) */

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -13,11 +12,11 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/strbuf.h"
 #include "config/settings.h"
 #include "pool/environment.h"
-
-enum { DEPTH_MAX = 4 };
+#include "pool/etc-private.h"
 
 /* What the dynamic linker, resolvers and TLS libraries need. Absent ones are passed over. */
 static const char *const copied[] = {
@@ -49,115 +48,6 @@ const char *const etc_bound[] = {
 /* Only a slot in the host's network has use for its servers' addresses. */
 static const char *const copied_with_network[] = {"hosts", "resolv.conf"};
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	return remove(path);
-}
-
-static int remove_tree(const char *path)
-{
-	if (nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS) < 0 && errno != ENOENT)
-		return -errno;
-	return 0;
-}
-
-/* Modes are set, not asked for: the daemon's umask may be any. */
-static int create_file(int dir, const char *name)
-{
-	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-
-	if (fd < 0)
-		return -errno;
-	(void)fchmod(fd, 0644);
-	return fd;
-}
-
-static int create_directory(int parent, const char *name)
-{
-	int fd;
-
-	if (mkdirat(parent, name, 0755) < 0 && errno != EEXIST)
-		return -errno;
-	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	(void)fchmod(fd, 0755);
-	return fd;
-}
-
-static int copy_file(int from_dir, int to_dir, const char *name)
-{
-	CLEANUP(closep) int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	CLEANUP(closep) int to = -1;
-	ssize_t n;
-
-	if (from < 0)
-		return -errno;
-	to = create_file(to_dir, name);
-	if (to < 0)
-		return to;
-	do
-		n = sendfile(to, from, NULL, 1 << 20);
-	while (n > 0);
-	return n < 0 ? -errno : 0;
-}
-
-static int copy_link(int from_dir, int to_dir, const char *name)
-{
-	char target[4096];
-	ssize_t n = readlinkat(from_dir, name, target, sizeof(target) - 1);
-
-	if (n < 0)
-		return -errno;
-	target[n] = '\0';
-	return symlinkat(target, to_dir, name) < 0 ? -errno : 0;
-}
-
-static int copy_entry(int from_dir, int to_dir, const char *name, int depth);
-
-static int copy_directory(int from_dir, int to_dir, const char *name, int depth)
-{
-	CLEANUP(closep) int to = -1;
-	CLEANUP(closedirp) DIR *entries = NULL;
-	struct dirent *entry;
-	int from = openat(from_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r = 0;
-
-	if (from < 0)
-		return -errno;
-	entries = fdopendir(from); /* owns `from` */
-	if (!entries) {
-		(void)close(from);
-		return -ENOMEM;
-	}
-	to = create_directory(to_dir, name);
-	if (to < 0)
-		return to;
-	while (r == 0 && (entry = readdir(entries))) {
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			r = copy_entry(from, to, entry->d_name, depth + 1);
-	}
-	return r;
-}
-
-/* Passes over whatever "others" may not read on the host: a root daemon would open it for
- * everybody. */
-static int copy_entry(int from_dir, int to_dir, const char *name, int depth)
-{
-	struct stat st;
-
-	if (fstatat(from_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0 : -errno;
-	if (S_ISLNK(st.st_mode))
-		return copy_link(from_dir, to_dir, name);
-	if (S_ISREG(st.st_mode) && (st.st_mode & S_IROTH))
-		return copy_file(from_dir, to_dir, name);
-	if (S_ISDIR(st.st_mode) && (st.st_mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH) &&
-		depth < DEPTH_MAX)
-		return copy_directory(from_dir, to_dir, name, depth);
-	return 0;
-}
-
 /* A file that the host reaches by a link out of /etc, like systemd's resolv.conf, is copied as what
  * it says. */
 static int copy_text(int from_dir, int to_dir, const char *name)
@@ -167,7 +57,7 @@ static int copy_text(int from_dir, int to_dir, const char *name)
 
 	if (from < 0)
 		return 0;
-	to = create_file(to_dir, name);
+	to = etc_create_file(to_dir, name);
 	if (to < 0)
 		return to;
 	return sendfile(to, from, NULL, 1 << 20) < 0 ? -errno : 0;
@@ -182,8 +72,8 @@ static int make_place(int from_dir, int to_dir, const char *name, int depth)
 	if (fstatat(from_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	if (S_ISLNK(st.st_mode))
-		return copy_link(from_dir, to_dir, name);
-	fd = S_ISDIR(st.st_mode) ? create_directory(to_dir, name) : 0;
+		return etc_copy_link(from_dir, to_dir, name);
+	fd = S_ISDIR(st.st_mode) ? etc_create_directory(to_dir, name) : 0;
 	if (fd > 0)
 		(void)close(fd);
 	return fd < 0 ? fd : 0;
@@ -207,7 +97,7 @@ static int make_path(int host, int etc, const char *path, make_fn *make)
 			return 0;
 		closep(&from);
 		from = next_from;
-		next_to = create_directory(to, part);
+		next_to = etc_create_directory(to, part);
 		if (next_to < 0)
 			return next_to;
 		closep(&to);
@@ -218,7 +108,7 @@ static int make_path(int host, int etc, const char *path, make_fn *make)
 
 static int write_text(int etc, const char *name, const struct strbuf *text)
 {
-	CLEANUP(closep) int fd = create_file(etc, name);
+	CLEANUP(closep) int fd = etc_create_file(etc, name);
 
 	if (strbuf_failed(text))
 		return -ENOMEM;
@@ -271,22 +161,26 @@ static void nsswitch_text(const struct config *config, struct strbuf *text)
 static const struct {
 	const char *name;
 	void (*text)(const struct config *config, struct strbuf *text);
+	bool replaces; /* what a root file system has; the others are for want of one there */
 } written[] = {
 	{"passwd", passwd_text},
 	{"group", group_text},
-	{"hosts", hosts_text}, /* unless it was copied */
-	{"resolv.conf", resolv_text},
-	{"hostname", hostname_text},
+	{"hosts", hosts_text, true}, /* unless it was copied from the host */
+	{"resolv.conf", resolv_text, true},
+	{"hostname", hostname_text, true},
 	{"nsswitch.conf", nsswitch_text},
 };
 
-static int write_own(const struct config *config, int etc)
+/* What is there already stays. */
+static int write_own(const struct config *config, int etc, bool only_replacing)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(written) / sizeof(*written) && r == 0; i++) {
 		CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
 
+		if (only_replacing && !written[i].replaces)
+			continue;
 		written[i].text(config, &text);
 		r = write_text(etc, written[i].name, &text);
 		if (r == -EEXIST)
@@ -295,37 +189,144 @@ static int write_own(const struct config *config, int etc)
 	return r;
 }
 
-static int fill(const struct config *config, int host, int etc, const char **ret_name)
+static int copy_network(const struct config *config, int host, int etc)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < 2 && r == 0 && config->slot.network == NETWORK_HOST; i++)
+		r = copy_text(host, etc, copied_with_network[i]);
+	return r;
+}
+
+static int finish(const struct config *config, int etc)
+{
+	int r = write_own(config, etc, false);
+
+	if (r == 0 && symlinkat("/proc/self/mounts", etc, "mtab") < 0 && errno != EEXIST)
+		r = -errno;
+	return r;
+}
+
+static int fill_from_host(const struct config *config, int host, int etc, const char **ret_name)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(copied) / sizeof(*copied) && r == 0; i++) {
 		*ret_name = copied[i];
-		r = make_path(host, etc, copied[i], copy_entry);
+		r = make_path(host, etc, copied[i], etc_copy_entry);
 	}
 	for (const char *const *name = etc_bound; *name && r == 0; name++) {
 		*ret_name = *name;
 		r = make_path(host, etc, *name, make_place);
 	}
-	for (size_t i = 0; i < 2 && r == 0 && config->slot.network == NETWORK_HOST; i++) {
-		*ret_name = copied_with_network[i];
-		r = copy_text(host, etc, copied_with_network[i]);
-	}
 	if (r < 0)
 		return r;
 	*ret_name = "passwd and others";
-	r = write_own(config, etc);
-	if (r == 0 && symlinkat("/proc/self/mounts", etc, "mtab") < 0)
-		r = -errno;
+	r = copy_network(config, host, etc);
+	return r < 0 ? r : finish(config, etc);
+}
+
+/* ---- of a root file system ---- */
+
+/* "agent:x:1000:..." and "agent:x:1000:" alike: the third field is the number. */
+static bool has_id(const char *text, unsigned id)
+{
+	unsigned found;
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (sscanf(line, "%*[^:\n]:%*[^:\n]:%u", &found) == 1 && found == id)
+			return true;
+	}
+	return false;
+}
+
+/* The image's users and, where it has none of that number, the one that commands run as. */
+static int add_user(int image, int etc, const char *name, unsigned id, const char *line)
+{
+	CLEANUP(closep)
+	int from = openat(image, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	int r = from < 0 ? 0 : read_all(from, &text);
+
+	if (r < 0 || text.size == 0 || has_id(text.data, id))
+		return r; /* copied as it is, or written */
+	if (text.data[text.size - 1] != '\n')
+		strbuf_addc(&text, '\n');
+	strbuf_adds(&text, line);
+	return write_text(etc, name, &text);
+}
+
+static int add_users(const struct config *config, int image, int etc)
+{
+	char line[128];
+	int r;
+
+	(void)snprintf(line, sizeof(line), "agent:x:%u:%u:agent:" INSIDE_HOME ":/bin/sh\n",
+		config->slot.uid, config->slot.gid);
+	r = add_user(image, etc, "passwd", config->slot.uid, line);
+	if (r < 0)
+		return r;
+	(void)snprintf(line, sizeof(line), "agent:x:%u:\n", config->slot.gid);
+	return add_user(image, etc, "group", config->slot.gid, line);
+}
+
+/* A login shell, which commands are run by, would set its own PATH over the caller's. */
+static bool is_left_out(const char *name)
+{
+	return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, "profile");
+}
+
+/* Everything of the image that is not there yet. */
+static int copy_rest(int image, int etc)
+{
+	CLEANUP(closedirp) DIR *entries = NULL;
+	struct dirent *entry;
+	int fd = openat(image, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = 0;
+
+	entries = fd < 0 ? NULL : fdopendir(fd); /* owns `fd` */
+	if (!entries) {
+		closep(&fd);
+		return -ENOMEM;
+	}
+	while (r == 0 && (entry = readdir(entries))) {
+		if (!is_left_out(entry->d_name))
+			r = etc_copy_entry(image, etc, entry->d_name, 0);
+		if (r == -EEXIST)
+			r = 0;
+	}
 	return r;
 }
 
-int etc_create(const struct config *config, const char *path, struct error *err)
+static int fill_from_image(const struct config *config, int host, int image, int etc)
+{
+	int r = copy_network(config, host, etc);
+
+	if (r == 0)
+		r = write_own(config, etc, true);
+	if (r == 0 && image >= 0)
+		r = add_users(config, image, etc);
+	if (r == 0 && image >= 0)
+		r = copy_rest(image, etc);
+	return r < 0 ? r : finish(config, etc);
+}
+
+/* -1: it has none, or a link, which leads who knows where. */
+static int open_image(const char *rootfs)
+{
+	CLEANUP(closep) int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return root < 0 ? -1 : openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int etc_create(const struct config *config, const char *rootfs, const char *path, struct error *err)
 {
 	CLEANUP(closep) int host = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(closep) int image = rootfs ? open_image(rootfs) : -1;
 	CLEANUP(closep) int etc = -1;
 	const char *name = "";
-	int r = remove_tree(path);
+	int r = etc_remove(path);
 
 	if (r < 0)
 		return error_errno(err, -r, "cannot remove the old '%s'", path);
@@ -334,7 +335,8 @@ int etc_create(const struct config *config, const char *path, struct error *err)
 	etc = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (host < 0 || etc < 0 || fchmod(etc, 0755) < 0)
 		return error_errno(err, errno, "cannot open '%s'", path);
-	r = fill(config, host, etc, &name);
+	r = rootfs ? fill_from_image(config, host, image, etc)
+		   : fill_from_host(config, host, etc, &name);
 	if (r < 0)
 		return error_errno(err, -r, "cannot make '%s/%s'", path, name);
 	return 0;

@@ -16,6 +16,8 @@ struct loan_request {
 	struct loan_request *next; /* pool::finished */
 	struct pool *pool;
 	bool queued, impatient;
+	unsigned image;        /* as in struct slot */
+	struct slot *reserved; /* is being started with that image; NULL: none */
 	struct loop_timer *timer;
 	slot_lent_fn *done;
 	void *data;
@@ -29,6 +31,14 @@ static struct loan_request *request_of(struct waiter *waiter)
 	return (struct loan_request *)((char *)waiter - offsetof(struct loan_request, waiter));
 }
 
+/* Lent by now, or not wanted any more: unless it was lent it goes back to what all have. */
+static void free_reserved(struct slot *slot)
+{
+	slot->reserved_for = NULL;
+	if (!slot->holder)
+		slot->image = 0;
+}
+
 /* Out of the queue; done() runs at the next turn. */
 static void finish(struct loan_request *request)
 {
@@ -39,6 +49,8 @@ static void finish(struct loan_request *request)
 	if (request->queued && request->impatient)
 		pool->impatient_count--;
 	request->queued = false;
+	if (request->reserved)
+		free_reserved(take_ptr(&request->reserved));
 	request->next = NULL;
 	*pool->finished_last = request;
 	pool->finished_last = &request->next;
@@ -89,8 +101,24 @@ static void enqueue(struct loan_request *request, uint64_t wait_ms)
 	pool_wake(pool);
 }
 
-struct operation *pool_lend(
-	struct pool *pool, const char *holder, uint64_t wait_ms, slot_lent_fn *done, void *data)
+/* The number of an image by its name. False: there is none of that name. */
+static bool find_image(const struct config *config, const char *name, unsigned *ret_image)
+{
+	size_t size = strlen(name);
+
+	for (size_t i = 0; i < config->images.count; i++) {
+		const char *word = config->images.words[i];
+
+		if (!strncmp(word, name, size) && word[size] == '=') {
+			*ret_image = (unsigned)i + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+struct operation *pool_lend(struct pool *pool, const char *holder, const char *image,
+	uint64_t wait_ms, slot_lent_fn *done, void *data)
 {
 	size_t size = strlen(holder) + 1;
 	struct loan_request *request = calloc(1, sizeof(*request) + size);
@@ -103,17 +131,28 @@ struct operation *pool_lend(
 	request->pool = pool;
 	request->done = done;
 	request->data = data;
-	enqueue(request, wait_ms);
+	if (!image || find_image(pool->config, image, &request->image)) {
+		enqueue(request, wait_ms);
+		return &request->op;
+	}
+	(void)error_reason(&request->err, EINVAL, REASON_UNKNOWN_IMAGE,
+		"no image '%.100s' in [images]", image);
+	finish(request);
 	return &request->op;
 }
 
-/* Its former slot is still being reset: it waits for that, unless it does not want to wait at all.
+/*
+ * A slot for it is on its way. Or its former slot is still being reset: it waits for that, unless
+ * it does not want to wait at all.
  */
 static bool is_blocked(void *data, const struct waiter *waiter)
 {
+	const struct loan_request *request = request_of((struct waiter *)waiter);
 	struct pool *pool = data;
 
-	if (request_of((struct waiter *)waiter)->impatient)
+	if (request->reserved)
+		return true;
+	if (request->impatient)
 		return false;
 	for (unsigned i = 0, left = pool->former_count; left > 0 && i < pool->slot_count; i++) {
 		const char *former = pool->slots[i]->former;
@@ -134,7 +173,7 @@ static bool can_be_lent(const struct slot *slot)
 static struct slot *ready_slot(const struct pool *pool)
 {
 	for (unsigned i = 0; i < pool->slot_count; i++)
-		if (can_be_lent(pool->slots[i]))
+		if (can_be_lent(pool->slots[i]) && !pool->slots[i]->reserved_for)
 			return pool->slots[i];
 	return NULL;
 }
@@ -158,6 +197,42 @@ static void lend(struct slot *slot, struct loan_request *request)
 	finish(request);
 }
 
+/* Its root cannot be exchanged under a running init: it is killed and started again with another.
+ */
+static void reserve(struct slot *slot, struct loan_request *request)
+{
+	slot->reserved_for = request;
+	request->reserved = slot;
+	slot->image = request->image;
+	slot_begin_release(slot, REASON_NONE);
+}
+
+/* Slots that were started with an image: for who asked for it, or, if he has gone, for nothing. */
+static void serve_images(struct pool *pool)
+{
+	for (unsigned i = 0; i < pool->slot_count && pool->config->images.count > 0; i++) {
+		struct slot *slot = pool->slots[i];
+
+		if (!can_be_lent(slot))
+			continue;
+		if (slot->started_image != slot->image)
+			slot_begin_release(slot, REASON_NONE);
+		else if (slot->reserved_for)
+			lend(slot, slot->reserved_for);
+	}
+}
+
+void slot_forget_image(struct slot *slot, const struct error *why)
+{
+	struct loan_request *request = slot->reserved_for;
+
+	slot->image = 0;
+	if (!request)
+		return;
+	request->err = *why;
+	finish(request);
+}
+
 static void serve_ready_slots(struct pool *pool)
 {
 	struct slot *slot;
@@ -167,7 +242,10 @@ static void serve_ready_slots(struct pool *pool)
 
 		if (!waiter)
 			return;
-		lend(slot, request_of(waiter));
+		if (request_of(waiter)->image == slot->image)
+			lend(slot, request_of(waiter));
+		else
+			reserve(slot, request_of(waiter));
 	}
 }
 
@@ -195,7 +273,7 @@ static void refuse_impatient(struct pool *pool)
 		struct loan_request *request = request_of(waiter);
 
 		next = waiter->next;
-		if (!request->impatient)
+		if (!request->impatient || request->reserved)
 			continue;
 		(void)error_reason(&request->err, EAGAIN, REASON_POOL_EXHAUSTED,
 			"none of %u slots is free now", pool->slot_count);
@@ -222,6 +300,7 @@ void lending_serve(struct pool *pool)
 {
 	if (pool->stopping || pool->draining)
 		refuse_all(pool);
+	serve_images(pool);
 	serve_ready_slots(pool);
 	if (pool->impatient_count > 0)
 		refuse_impatient(pool);
@@ -261,6 +340,7 @@ void pool_return(struct pool *pool, struct slot *slot, enum reason reason)
 	slot->former = take_ptr(&slot->holder);
 	slot->pool->former_count++;
 	slot->failures = 0;
+	slot->image = 0;
 	slot_begin_release(slot, reason);
 }
 

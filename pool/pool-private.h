@@ -24,6 +24,7 @@
 struct bubble;
 struct bubble_kit;
 struct cgroups;
+struct loan_request;
 struct run;
 struct slot_cgroup;
 struct trash;
@@ -133,9 +134,12 @@ struct slot {
 	bool tried; /* its first start has succeeded or failed */
 	struct slot *next_start;
 
-	char *holder;           /* NULL: not lent */
-	char *former;           /* whose it was, until it is READY again */
-	enum reason end_reason; /* told to commands that are cut off */
+	unsigned image;                    /* 0: the default; n: the n-th of [images] */
+	unsigned started_image;            /* what the bubble has */
+	struct loan_request *reserved_for; /* gets it as soon as it has that image */
+	char *holder;                      /* NULL: not lent */
+	char *former;                      /* whose it was, until it is READY again */
+	enum reason end_reason;            /* told to commands that are cut off */
 	struct run *runs, *runs_last;
 	unsigned run_count, late_runs; /* in the list; of them ended */
 	uint64_t output_budget;
@@ -158,6 +162,8 @@ void random_word(char word[RANDOM_WORD]);
 /* lending.c */
 void lending_serve(struct pool *pool);
 void slot_forget_former(struct slot *slot);
+/* It did not start: with an image it is not tried again, and who waited for it hears why. */
+void slot_forget_image(struct slot *slot, const struct error *why);
 void lending_destroy(struct pool *pool);
 
 /* slot-cycle.c */

@@ -66,14 +66,16 @@ void pool_stop(struct pool *pool, pool_done_fn *stopped, void *data);
 typedef void slot_lent_fn(void *data, int r, struct slot *slot, const struct error *err);
 
 /*
- * Lends a READY slot to the holder (a trajectory id, copied), in order of asking. While the same
- * holder's former slot is still being reset, the request waits for that too. done() runs once,
- * later: 0; -EAGAIN (pool_exhausted) when wait_ms is 0 and nothing is free now; -ETIMEDOUT
+ * Lends a READY slot to the holder (a trajectory id, copied), in order of asking. With an image
+ * (a name of [images]; NULL: the default) the slot is first started again with that as its root,
+ * which its next reset takes back; -EIO when it does not start so, -EINVAL (unknown_image). While
+ * the same holder's former slot is still being reset, the request waits for that too. done() runs
+ * once, later: 0; -EAGAIN (pool_exhausted) when wait_ms is 0 and nothing is free now; -ETIMEDOUT
  * (pool_exhausted) after wait_ms; -EBUSY (draining, stopping); -ECANCELED. A request that does not
  * wait takes any READY slot. NULL: there is no memory even for the request; done() does not run.
  */
-struct operation *pool_lend(
-	struct pool *pool, const char *holder, uint64_t wait_ms, slot_lent_fn *done, void *data);
+struct operation *pool_lend(struct pool *pool, const char *holder, const char *image,
+	uint64_t wait_ms, slot_lent_fn *done, void *data);
 
 /* Gives a slot back, LEASED or LOST: it is killed, emptied and started again with the next
  * generation. Its commands end as lost with this reason. */

@@ -192,6 +192,7 @@ static void fail_start(struct slot *slot, const struct error *why)
 	(void)slot_step(slot, SLOT_BROKE, why->reason);
 	slot->tried = true;
 	slot_forget_former(slot);
+	slot_forget_image(slot, why);
 	leave_turn(slot);
 	supervisor_retry(slot);
 }
@@ -270,6 +271,7 @@ static void spawn(struct slot *slot)
 	const struct bubble_options options = {
 		.slot = slot->number,
 		.generation = slot->generation,
+		.image = slot->image,
 		.dir = slot->dir,
 		.host_uid = slot->uid,
 		.host_gid = slot->gid,
@@ -282,6 +284,7 @@ static void spawn(struct slot *slot)
 
 	if (slot->state == SLOT_RESETTING)
 		(void)slot_step(slot, SLOT_SPAWN, REASON_NONE);
+	slot->started_image = slot->image;
 	if (bubble_spawn(pool->loop, pool->kit, &options, &hooks, &slot->bubble, &err) == 0)
 		return;
 	slot_cgroup_discard(pool->cgroups, take_ptr(&slot->cgroup));

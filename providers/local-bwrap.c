@@ -158,7 +158,8 @@ static struct operation *local_bwrap_create(void *self, const struct sandbox_spe
 	create->box = box;
 	create->done = done;
 	create->data = data;
-	create->lend = pool_lend(local->pool, spec->trajectory_id, wait_ms, handle_lent, create);
+	create->lend = pool_lend(local->pool, spec->trajectory_id, sandbox_spec_image(spec),
+		wait_ms, handle_lent, create);
 	if (create->lend)
 		return &create->op;
 no_memory:

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "config/settings.h"
 #include "providers/sandbox.h"
 
@@ -39,22 +41,29 @@ static bool image_is_configured(const char *image, const struct config *config)
 	return false;
 }
 
+/* "which has python, node" */
+static void name_images(const struct config *config, struct strbuf *out)
+{
+	for (size_t i = 0; i < config->images.count; i++) {
+		const char *word = config->images.words[i];
+
+		strbuf_addf(out, "%s%.*s", i ? ", " : "which has ", (int)strcspn(word, "="), word);
+	}
+}
+
 static int check_image(
 	const struct sandbox_spec *spec, const struct config *config, struct error *err)
 {
+	CLEANUP(strbuf_fini) struct strbuf known = STRBUF_INIT;
 	const char *image = sandbox_spec_image(spec);
 
-	if (!image)
+	if (!image || image_is_configured(image, config))
 		return 0;
-	if (!image_is_configured(image, config))
-		return error_reason(err, EINVAL, REASON_UNKNOWN_IMAGE,
-			"no image '%.100s' in [images]; leave out env_args.sandbox_image for the "
-			"default root file system",
-			image);
+	name_images(config, &known);
 	return error_reason(err, EINVAL, REASON_UNKNOWN_IMAGE,
-		"image '%.100s' is configured, but this version cannot start slots from images yet; "
-		"leave out env_args.sandbox_image",
-		image);
+		"no image '%.100s' in [images], %s; leave out env_args.sandbox_image for the "
+		"default root file system",
+		image, known.size ? known.data : "which has none");
 }
 
 static int check_services(

@@ -198,7 +198,7 @@ static void note_lent(void *data, int r, struct slot *slot, const struct error *
 void loan_ask(struct pool_fixture *f, struct loan *loan, const char *holder, uint64_t wait_ms)
 {
 	*loan = (struct loan){0};
-	loan->op = pool_lend(f->pool, holder, wait_ms, note_lent, loan);
+	loan->op = pool_lend(f->pool, holder, NULL, wait_ms, note_lent, loan);
 	assert_non_null(loan->op);
 	assert_false(loan->told);
 }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "config/settings.h"
+#include "pool/bubble-private.h"
+#include "pool/etc.h"
+#include "pool/rootfs.h"
+
+static int fill_rootfs(const struct bubble_kit *kit, struct bubble_image *image, struct error *err)
+{
+	int r = rootfs_check(image->rootfs, err);
+
+	if (r == 0)
+		r = rootfs_add_words(
+			&image->mounts, image->rootfs, &kit->config->slot.readonly_mounts, err);
+	if (r == 0 && image->mounts.failed)
+		r = error_set(err, ENOMEM, "no memory for the slots' kit");
+	if (r == 0)
+		return 0;
+	if (image->name[0])
+		return error_wrap(err, "[images] %s", image->name);
+	return error_wrap(err, "[slot] rootfs");
+}
+
+static int fill_image(
+	struct bubble_kit *kit, struct bubble_image *image, const char *etc_path, struct error *err)
+{
+	size_t number = (size_t)(image - kit->images);
+	int r = 0;
+
+	if (asprintf(&image->etc_path, number ? "%s-%zu" : "%s", etc_path, number) < 0) {
+		image->etc_path = NULL;
+		return error_set(err, ENOMEM, "no memory for the slots' kit");
+	}
+	if (image->rootfs)
+		r = fill_rootfs(kit, image, err);
+	return r < 0 ? r : etc_create(kit->config, image->rootfs, image->etc_path, err);
+}
+
+/* "name=rootfs" of the configuration, as two words. */
+static int name_image(struct bubble_image *image, const char *word)
+{
+	char *name = strdup(word), *equals = name ? strchr(name, '=') : NULL;
+
+	if (!equals) {
+		free(name);
+		return -ENOMEM;
+	}
+	*equals = '\0';
+	image->name = name;
+	image->rootfs = equals + 1;
+	return 0;
+}
+
+int bubble_images_create(struct bubble_kit *kit, const char *etc_path, struct error *err)
+{
+	const struct word_list *named = &kit->config->images;
+	const char *rootfs = kit->config->slot.rootfs;
+	int r = 0;
+
+	kit->images = calloc(1 + named->count, sizeof(*kit->images));
+	if (!kit->images)
+		return error_set(err, ENOMEM, "no memory for the slots' kit");
+	kit->image_count = 1 + named->count;
+	kit->images[0].name = "";
+	kit->images[0].rootfs = rootfs && rootfs[0] ? rootfs : NULL;
+	for (size_t i = 0; i < kit->image_count && r == 0; i++) {
+		if (i > 0 && name_image(&kit->images[i], named->words[i - 1]) < 0)
+			return error_set(err, ENOMEM, "no memory for the slots' kit");
+		r = fill_image(kit, &kit->images[i], etc_path, err);
+	}
+	return r;
+}
+
+void bubble_images_destroy(struct bubble_kit *kit)
+{
+	for (size_t i = 0; i < kit->image_count; i++) {
+		struct bubble_image *image = &kit->images[i];
+
+		if (i > 0)
+			free((char *)image->name);
+		free(image->etc_path);
+		words_fini(&image->mounts);
+	}
+	free(kit->images);
+}
