@@ -3,12 +3,16 @@
 
 #include <asm/ioctls.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/ioprio.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -19,6 +23,15 @@
 #include "base/error.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+/* Linux 6.15 gave it the same number everywhere; libseccomp learns it later. */
+enum { OPEN_TREE_ATTR = 467 };
+
+/*
+ * file_setattr of Linux 6.17. What came later nobody has looked at: programs are told that it is
+ * not there, which they have to expect of an older kernel anyway.
+ */
+enum { NEWEST_KNOWN_CALL = 469 };
 
 /* Beside what capabilities guard anyway (belt and braces), the calls whose objects no namespace
  * separates. */
@@ -59,6 +72,7 @@ static const int refused_calls[] = {
 	SCMP_SYS(nfsservctl),
 	SCMP_SYS(open_by_handle_at),
 	SCMP_SYS(open_tree),
+	OPEN_TREE_ATTR,
 	SCMP_SYS(perf_event_open),
 	SCMP_SYS(pivot_root),
 	SCMP_SYS(query_module),
@@ -95,6 +109,8 @@ static const struct refused_value refused_values[] = {
 	/* a terminal that outlives the command must not be typed into */
 	{SCMP_SYS(ioctl), 1, TIOCSTI},
 	{SCMP_SYS(ioctl), 1, TIOCLINUX},
+	/* line disciplines: the kernel would load whichever driver is asked for */
+	{SCMP_SYS(ioctl), 1, TIOCSETD},
 	/* limits and priorities of init, which has the same uid: with NOFILE 0 every later command
 	   would fail */
 	{SCMP_SYS(prlimit64), 0, 1},
@@ -240,22 +256,32 @@ static int build(scmp_filter_ctx filter)
 	return r;
 }
 
+/* libseccomp compares arguments only. Number -1 is a tracer's word for a call that it skips. */
+static const struct sock_filter refuse_unknown[] = {
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, NEWEST_KNOWN_CALL + 1, 0, 2),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UINT32_MAX, 1, 0),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+};
+
+/* Jumps of BPF are relative: a piece may stand before the whole. */
 static int read_back(int fd, void **ret_program, size_t *ret_size)
 {
 	struct stat st;
-	void *program;
+	char *program;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	program = malloc((size_t)st.st_size);
+	program = malloc(sizeof(refuse_unknown) + (size_t)st.st_size);
 	if (!program)
 		return -ENOMEM;
-	if (pread(fd, program, (size_t)st.st_size, 0) != st.st_size) {
+	memcpy(program, refuse_unknown, sizeof(refuse_unknown));
+	if (pread(fd, program + sizeof(refuse_unknown), (size_t)st.st_size, 0) != st.st_size) {
 		free(program);
 		return -EIO;
 	}
 	*ret_program = program;
-	*ret_size = (size_t)st.st_size;
+	*ret_size = sizeof(refuse_unknown) + (size_t)st.st_size;
 	return 0;
 }
 

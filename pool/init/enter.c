@@ -81,9 +81,9 @@ static int become(unsigned uid, unsigned gid)
 {
 	if (geteuid() != 0)
 		return 0;
-	if (!left_out("setgroups") && setgroups(0, NULL) < 0)
+	if (!left_out("setgroups of the helper") && setgroups(0, NULL) < 0)
 		return -1;
-	if (left_out("setresuid"))
+	if (left_out("setresuid of the helper"))
 		return 0;
 	return setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 ? -1 : 0;
 }
@@ -110,6 +110,6 @@ int enter(int argc, char **argv)
 		return fail("joining the slot's cgroups");
 	if (become(uid, gid) < 0)
 		return fail("becoming the slot's user");
-	(void)execve(argv[4], argv + 4, no_environment);
+	(void)execve(argv[4], argv + 4, left_out("environment") ? environ : no_environment);
 	return fail(argv[4]);
 }

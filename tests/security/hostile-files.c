@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Files of the host and of other slots, mounts, devices. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/mount.h>
+#include <linux/securebits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "tests/security/hostile.h"
@@ -27,8 +33,9 @@ static const char *read_secrets(const struct decoys *decoys)
 {
 	static const char *const paths[] = {"/etc/shadow", "/etc/gshadow", "/etc/shadow-",
 		"/etc/sudoers", "/etc/ssh", "/root", "/home/blackbox/../root", "/var/lib",
-		"/var/log", "/boot", "/proc/kcore", "/proc/kmsg", "/sys/kernel", "/sys/fs",
-		"/run/dbus", "/run/systemd", "/dev/kmsg", NULL};
+		"/var/log", "/boot", "/etc/machine-id", "/etc/fstab", "/etc/default", "/etc/cron.d",
+		"/proc/kcore", "/proc/kmsg", "/sys/kernel", "/sys/fs", "/run/dbus", "/run/systemd",
+		"/dev/kmsg", NULL};
 
 	return first_that_opens(paths, O_RDONLY);
 }
@@ -57,6 +64,42 @@ static const char *read_other_slot(const struct decoys *decoys)
 	return NULL;
 }
 
+static const char *connect_to_other_slot(const struct decoys *decoys)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", decoys->other_socket);
+	return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0
+		       ? got("%s takes connections", decoys->other_socket)
+		       : NULL;
+}
+
+/* The groups that a daemon has beside its own, as root's, must not come along. */
+static const char *read_by_group(const struct decoys *decoys)
+{
+	return can_open(decoys->group_file, O_RDONLY) ? got("%s opens", decoys->group_file) : NULL;
+}
+
+/* The same file by a link, made here. */
+static const char *follow_links(const struct decoys *decoys)
+{
+	static const char *const targets[] = {
+		"/proc/1/root", "/proc/1/cwd", "/proc/1/fd/3", "/proc/1/exe", NULL};
+
+	(void)unlink("/tmp/link");
+	if (symlink(decoys->other_file, "/tmp/link") == 0 && can_open("/tmp/link", O_RDONLY))
+		return got("a link to %s opens", decoys->other_file);
+	for (const char *const *target = targets; *target; target++) {
+		(void)unlink("/tmp/link");
+		if (symlink(*target, "/tmp/link") == 0 && can_open("/tmp/link", O_RDONLY))
+			return got("a link to %s opens", *target);
+	}
+	if (link("/usr/bin/env", "/tmp/hard") == 0 || link("/proc/self/exe", "/tmp/hard") == 0)
+		return got("a hard link to the host's file");
+	return NULL;
+}
+
 /* A file handle names an inode of a whole file system, above every mount point. */
 static const char *open_by_handle(const struct decoys *decoys)
 {
@@ -77,7 +120,7 @@ static const char *write_system(const struct decoys *decoys)
 {
 	static const char *const paths[] = {"/new", "/usr/new", "/etc/new", "/dev/new", "/home/new",
 		"/run/new", "/var/new", "/usr/bin/new", "/workspace_sandbox/new", "/proc/new",
-		"/etc/ssl/certs/new", NULL};
+		"/shared/new", "/etc/ssl/certs/new", NULL};
 	static const char *const files[] = {
 		"/etc/passwd", "/usr/bin/env", "/etc/ld.so.cache", NULL};
 	const char *answer = first_that_opens(paths, O_WRONLY | O_CREAT);
@@ -146,14 +189,40 @@ static const char *make_devices(const struct decoys *decoys)
 	return NULL;
 }
 
-static const char *open_devices(const struct decoys *decoys)
+/* Whatever their modes are on this host. */
+static const char *find_devices(const struct decoys *decoys)
 {
-	static const char *const paths[] = {"/dev/mem", "/dev/kmem", "/dev/port", "/dev/sda",
-		"/dev/vda", "/dev/nvme0n1", "/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/vsock",
-		"/dev/vhost-vsock", "/dev/loop-control", "/dev/tty0", "/dev/console",
-		"/dev/userfaultfd", "/dev/bsg", "/dev/input", "/dev/dri", NULL};
+	static const char harmless[] =
+		" . .. null zero full random urandom tty console pts shm ptmx "
+		"core fd stdin stdout stderr ";
+	DIR *devices = opendir("/dev");
+	const char *answer = devices ? NULL : got("no /dev");
+	struct dirent *entry;
+	char word[300];
 
-	return first_that_opens(paths, O_RDONLY);
+	while (devices && !answer && (entry = readdir(devices))) {
+		(void)snprintf(word, sizeof(word), " %s ", entry->d_name);
+		if (!strstr(harmless, word))
+			answer = got("/dev/%s", entry->d_name);
+	}
+	if (devices)
+		(void)closedir(devices);
+	return answer;
+}
+
+/* Made by root's helper of a package, say, and run by the agent. */
+static const char *mark_files(const struct decoys *decoys)
+{
+	static const unsigned char net_admin[20] = {0x01, 0, 0, 0x02, 0, 0x10};
+
+	(void)close(open("/tmp/marked", O_WRONLY | O_CREAT | O_CLOEXEC, 0755));
+	if (setxattr("/tmp/marked", "security.capability", net_admin, sizeof(net_admin), 0) == 0)
+		return got("capabilities of a file");
+	if (setxattr("/tmp/marked", "trusted.x", "y", 1, 0) == 0)
+		return got("a trusted attribute");
+	if (chown("/tmp/marked", 0, 0) == 0)
+		return got("a file of root's");
+	return NULL;
 }
 
 static const char *become_root(const struct decoys *decoys)
@@ -165,11 +234,17 @@ static const char *become_root(const struct decoys *decoys)
 		return got("uid 0");
 	if (setgid(0) == 0 || setgroups(2, groups) == 0)
 		return got("gid 0");
+	if (file_has("/proc/1/status", "CapEff:") &&
+		!file_has("/proc/1/status", "CapEff:\t0000000000000000"))
+		return got("init keeps capabilities");
 	if (!file_has("/proc/self/status", "CapEff:\t0000000000000000") ||
 		!file_has("/proc/self/status", "CapPrm:\t0000000000000000") ||
 		!file_has("/proc/self/status", "CapBnd:\t0000000000000000") ||
 		!file_has("/proc/self/status", "CapInh:\t0000000000000000"))
 		return got("capabilities");
+	/* exec takes KEEP_CAPS away, but not its lock */
+	if ((prctl(PR_GET_SECUREBITS) | SECBIT_KEEP_CAPS) != (SECURE_ALL_BITS | SECURE_ALL_LOCKS))
+		return got("securebits %#x", (unsigned)prctl(PR_GET_SECUREBITS));
 	if (!file_has("/proc/self/status", "NoNewPrivs:\t1") ||
 		!file_has("/proc/self/status", "Seccomp:\t2"))
 		return got("no no_new_privs, or no seccomp");
@@ -179,6 +254,9 @@ static const char *become_root(const struct decoys *decoys)
 const struct attempt file_attempts[] = {
 	{"the_hosts_secrets_cannot_be_read", read_secrets},
 	{"another_slots_files_are_not_there", read_other_slot},
+	{"another_slots_sockets_are_not_there", connect_to_other_slot},
+	{"no_file_is_opened_by_a_group_of_the_daemons", read_by_group},
+	{"links_lead_nowhere_else", follow_links},
 	{"file_handles_cannot_be_used", open_by_handle},
 	{"the_system_cannot_be_written", write_system},
 	{"nothing_can_be_mounted", mount_something},
@@ -186,7 +264,8 @@ const struct attempt file_attempts[] = {
 	{"the_newer_mount_calls_are_refused_too", use_new_mount_calls},
 	{"the_root_cannot_be_changed", change_root},
 	{"devices_cannot_be_made", make_devices},
-	{"the_hosts_devices_are_not_there", open_devices},
+	{"the_hosts_devices_are_not_there", find_devices},
+	{"files_cannot_be_given_capabilities_or_to_root", mark_files},
 	{"there_is_no_way_to_root_or_capabilities", become_root},
 	{NULL, NULL},
 };

@@ -22,6 +22,7 @@
 #include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -60,6 +61,47 @@ static const char *write_proc(const struct decoys *decoys)
 		(void)close(fd);
 	}
 	return NULL;
+}
+
+static const char *look_at_namespaces(const struct decoys *decoys)
+{
+	static const char *const names[] = {
+		"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", NULL};
+	char path[64], mine[64];
+
+	for (const char *const *name = names; *name; name++) {
+		ssize_t n;
+
+		(void)snprintf(path, sizeof(path), "/proc/self/ns/%s", *name);
+		n = readlink(path, mine, sizeof(mine) - 1);
+		mine[n > 0 ? n : 0] = '\0';
+		if (!*mine || strstr(decoys->namespaces, mine))
+			return got("%s is the daemon's", *name);
+	}
+	return NULL;
+}
+
+static const char *look_at_host_name(const struct decoys *decoys)
+{
+	struct utsname name;
+
+	return uname(&name) < 0 || strcmp(name.nodename, decoys->host_name) == 0
+		       ? got("it is called %s", name.nodename)
+		       : NULL;
+}
+
+/* All zeros, for who may not see them. */
+static const char *read_kernel_addresses(const struct decoys *decoys)
+{
+	FILE *symbols = fopen("/proc/kallsyms", "re");
+	unsigned long long address = 0;
+	char line[256];
+
+	while (symbols && address == 0 && fgets(line, sizeof(line), symbols))
+		(void)sscanf(line, "%llx", &address);
+	if (symbols)
+		(void)fclose(symbols);
+	return address ? got("%.40s", line) : NULL;
 }
 
 static const uint64_t namespaces[] = {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET,
@@ -248,6 +290,9 @@ static const char *use_other_abis(const struct decoys *decoys)
 const struct attempt kernel_attempts[] = {
 	{"no_sysctl_can_be_written", write_sysctls},
 	{"nothing_else_in_proc_takes_writing", write_proc},
+	{"every_namespace_is_the_slots_own", look_at_namespaces},
+	{"the_hosts_name_is_not_told", look_at_host_name},
+	{"the_kernels_addresses_are_not_told", read_kernel_addresses},
 	{"no_namespace_can_be_unshared", unshare_namespaces},
 	{"no_namespace_can_be_cloned", clone_namespaces},
 	{"no_namespace_can_be_joined", join_namespaces},

@@ -71,6 +71,13 @@ static const char *take_terminals(const struct decoys *decoys)
 			    : NULL;
 }
 
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* Whatever else may be mounted: a tmpfs that can be written has a size. */
 static const char *find_boundless_tmpfs(const struct decoys *decoys)
 {
@@ -82,14 +89,13 @@ static const char *find_boundless_tmpfs(const struct decoys *decoys)
 		return got("no mountinfo");
 	while (!answer && fgets(line, sizeof(line), mounts)) {
 		const char *type = strstr(line, " - ");
-		char root[256], point[256], options[256];
+		char point[256], options[256];
 
 		if (!type || strncmp(type, " - tmpfs ", 9) != 0 ||
-			sscanf(line, "%*d %*d %*s %255s %255s %255s", root, point, options) != 3)
+			sscanf(line, "%*d %*d %*s %*s %255s %255s", point, options) != 2)
 			continue;
 		/* a single device node bound from the host's /dev is no place to write */
-		if (strcmp(root, "/") == 0 && strncmp(options, "rw", 2) == 0 &&
-			!strstr(type, "size="))
+		if (is_directory(point) && strncmp(options, "rw", 2) == 0 && !strstr(type, "size="))
 			answer = got("%s", point);
 	}
 	(void)fclose(mounts);

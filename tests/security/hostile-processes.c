@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/security/hostile.h"
@@ -75,6 +76,20 @@ static const char *read_environments(const struct decoys *decoys)
 	return each_process(look_at_environment, decoys);
 }
 
+/* How many signals wait for processes of our uid. */
+static int queued_signals(void)
+{
+	FILE *status = fopen("/proc/self/status", "re");
+	char line[256];
+	int count = 0;
+
+	while (status && fgets(line, sizeof(line), status))
+		(void)sscanf(line, "SigQ: %d/", &count);
+	if (status)
+		(void)fclose(status);
+	return count;
+}
+
 /* Whether they were swallowed is init's to show, by its pong. */
 static const char *signal_init(const struct decoys *decoys)
 {
@@ -85,7 +100,25 @@ static const char *signal_init(const struct decoys *decoys)
 	for (int i = 0; i < 2000; i++)
 		(void)sigqueue(1, SIGRTMIN + i % 8, value);
 	(void)kill(-1, 0);
-	return file_has("/proc/self/status", "SigQ:\t1000/") ? got("init queues signals") : NULL;
+	return queued_signals() > 100 ? got("init queues %d signals", queued_signals()) : NULL;
+}
+
+/* In a child, that the answer does not die of it. */
+static const char *kill_everything(const struct decoys *decoys)
+{
+	pid_t pid;
+	int status;
+
+	(void)signal(SIGTERM, SIG_IGN);
+	pid = fork();
+	if (pid == 0) {
+		for (int i = 0; i < 100; i++)
+			(void)kill(1, SIGKILL);
+		(void)kill(-1, SIGTERM);
+		_exit(0);
+	}
+	(void)waitpid(pid, &status, 0);
+	return getppid() == 1 || getppid() == 0 ? NULL : got("init's place is taken");
 }
 
 static const char *trace_init(const struct decoys *decoys)
@@ -122,6 +155,71 @@ static const char *take_descriptors_of_init(const struct decoys *decoys)
 			return got("pidfd_getfd took descriptor %d of init", fd);
 	}
 	return NULL;
+}
+
+/* What else takes a pid, or a pidfd, of the same uid. */
+static const char *use_other_calls_on_init(const struct decoys *decoys)
+{
+	char byte;
+	struct iovec part = {&byte, 1};
+	size_t size = sizeof(void *);
+	void *head = NULL;
+	int pidfd = pidfd_open(1, 0);
+
+	if (syscall(SYS_get_robust_list, 1, &head, &size) == 0)
+		return got("get_robust_list");
+	if (syscall(SYS_process_madvise, pidfd, &part, 1, 21 /* MADV_PAGEOUT */, 0) > 0)
+		return got("process_madvise");
+	if (syscall(SYS_process_mrelease, pidfd, 0) == 0)
+		return got("process_mrelease");
+	if (syscall(SYS_setns, pidfd, CLONE_NEWNET) == 0)
+		return got("setns to init");
+	if (syscall(SYS_kcmp, 1, 1, 0, 3, 3) >= 0)
+		return got("kcmp");
+	if (prctl(PR_SCHED_CORE, 3 /* share from */, 1, 0, 0) == 0)
+		return got("prctl(PR_SCHED_CORE)");
+	return NULL;
+}
+
+/* The control socket, the descriptor of a cgroup, init's own file, another command's pipe... */
+static const char *find_descriptors(const struct decoys *decoys)
+{
+	static char all[2048];
+	char path[64], target[200];
+	size_t length = 0;
+
+	for (int fd = 3; fd < 1024 && length < sizeof(all) / 2; fd++) {
+		ssize_t n;
+
+		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, target, sizeof(target) - 1);
+		if (n >= 0)
+			length += (size_t)snprintf(all + length, sizeof(all) - length,
+				"descriptor %d is %.*s; ", fd, (int)n, target);
+	}
+	return length > 0 ? all : NULL;
+}
+
+static const char *open_terminal(const struct decoys *decoys)
+{
+	return can_open("/dev/tty", O_RDWR) ? got("the daemon's terminal opens") : NULL;
+}
+
+static const char *dump_core(const struct decoys *decoys)
+{
+	const struct rlimit wide = {RLIM_INFINITY, RLIM_INFINITY};
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		(void)chdir("/tmp");
+		(void)setrlimit(RLIMIT_CORE, &wide);
+		(void)kill(getpid(), SIGSEGV);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return NULL;
+	return WIFSIGNALED(status) && WCOREDUMP(status) ? got("the kernel wrote a core") : NULL;
 }
 
 static const char *write_to_init(const struct decoys *decoys)
@@ -182,32 +280,57 @@ static const char *slow_init(const struct decoys *decoys)
 	return NULL;
 }
 
+enum { FORKS_MOST = 1500 };
+
+/* One process fewer than the limit, more or less: this one, and what the slot runs beside it. */
 static const char *fork_bomb(const struct decoys *decoys)
 {
+	struct rlimit limit;
 	int made = 0;
 
-	for (; made < 5000; made++) {
+	if (getrlimit(RLIMIT_NPROC, &limit) < 0 || limit.rlim_cur > FORKS_MOST)
+		limit.rlim_cur = FORKS_MOST;
+	for (; made < (int)limit.rlim_cur; made++) {
 		pid_t pid = fork();
 
 		if (pid < 0)
-			break;
+			return NULL;
 		if (pid == 0) {
 			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 			for (;;)
 				(void)pause();
 		}
 	}
-	return made >= 4000 ? got("%d forks", made) : NULL;
+	return got("%d forks", made);
 }
+
+/* For as long as it lives: what init is about to make of a request is stopped between birth and
+ * exec. */
+static const char *stop_the_newborn(const struct decoys *decoys)
+{
+	while (kill(-1, SIGSTOP) <= 0)
+		;
+	return NULL;
+}
+
+const struct attempt unending_attempts[] = {
+	{"stop_the_newborn", stop_the_newborn},
+	{NULL, NULL},
+};
 
 const struct attempt process_attempts[] = {
 	{"no_process_of_the_host_is_seen", see_processes},
 	{"the_daemon_cannot_be_signalled", signal_daemon},
 	{"the_daemons_environment_is_nowhere_to_be_read", read_environments},
 	{"init_takes_no_signal_from_inside", signal_init},
+	{"killing_everything_spares_init", kill_everything},
 	{"init_cannot_be_traced", trace_init},
 	{"init_cannot_be_read", read_init},
 	{"no_descriptor_can_be_taken_from_init", take_descriptors_of_init},
+	{"no_other_call_reaches_init", use_other_calls_on_init},
+	{"no_descriptor_is_inherited", find_descriptors},
+	{"there_is_no_terminal_of_the_daemons", open_terminal},
+	{"no_core_is_written", dump_core},
 	{"nothing_of_init_can_be_written", write_to_init},
 	{"init_cannot_be_given_limits", limit_init},
 	{"init_cannot_be_slowed_down", slow_init},

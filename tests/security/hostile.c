@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * hostile --list: the attempts' names. hostile NAME MARKER PID COMM FILE PORT ABSTRACT SHMKEY:
- * carries one out. Exit 0: refused; 1: got through, and standard output says what; 2: no such
- * attempt.
+ * hostile --list: the attempts' names. hostile NAME DECOY=VALUE...: carries one out. Exit 0:
+ * refused; 1: got through, and standard output says what; 2: no such attempt, or decoy.
  */
 #include "tests/security/hostile.h"
 
@@ -65,8 +64,8 @@ static const char *write_own_file(const struct decoys *decoys)
 
 static const struct attempt control[] = {{"control", write_own_file}, {NULL, NULL}};
 
-static const struct attempt *const themes[] = {control, process_attempts, file_attempts,
-	network_attempts, kernel_attempts, memory_attempts, NULL};
+static const struct attempt *const themes[] = {control, unending_attempts, process_attempts,
+	file_attempts, network_attempts, kernel_attempts, filter_attempts, memory_attempts, NULL};
 
 static const struct attempt *find(const char *name)
 {
@@ -81,32 +80,72 @@ static const struct attempt *find(const char *name)
 
 static int list(void)
 {
-	for (const struct attempt *const *theme = themes + 1; *theme; theme++) {
+	for (const struct attempt *const *theme = themes + 2; *theme; theme++) {
 		for (const struct attempt *attempt = *theme; attempt->name; attempt++)
 			(void)puts(attempt->name);
 	}
 	return 0;
 }
 
+struct decoy_key {
+	const char *key;
+	const char **text; /* one of the two */
+	int *number;
+};
+
+static bool take_decoy(const struct decoy_key *keys, const char *word)
+{
+	size_t length = strcspn(word, "=");
+
+	for (; keys->key && word[length] == '='; keys++) {
+		if (strlen(keys->key) != length || strncmp(keys->key, word, length) != 0)
+			continue;
+		if (keys->text)
+			*keys->text = word + length + 1;
+		else
+			*keys->number = (int)strtol(word + length + 1, NULL, 10);
+		return true;
+	}
+	return false;
+}
+
+static bool take_decoys(struct decoys *decoys, char **words)
+{
+	const struct decoy_key keys[] = {
+		{"marker", &decoys->marker, NULL},
+		{"pid", NULL, &decoys->daemon_pid},
+		{"comm", &decoys->daemon_comm, NULL},
+		{"other_file", &decoys->other_file, NULL},
+		{"other_socket", &decoys->other_socket, NULL},
+		{"port", NULL, &decoys->port},
+		{"abstract", &decoys->abstract_name, NULL},
+		{"shm_key", NULL, &decoys->shm_key},
+		{"host_name", &decoys->host_name, NULL},
+		{"namespaces", &decoys->namespaces, NULL},
+		{"group_file", &decoys->group_file, NULL},
+		{0},
+	};
+
+	for (const struct decoy_key *key = keys; key->key; key++)
+		if (key->text)
+			*key->text = "";
+	while (*words && take_decoy(keys, *words))
+		words++;
+	return !*words;
+}
+
 int main(int argc, char **argv)
 {
+	struct decoys decoys = {0};
 	const struct attempt *attempt;
 	const char *answer;
 
 	if (argc == 2 && strcmp(argv[1], "--list") == 0)
 		return list();
-	attempt = argc == 9 ? find(argv[1]) : NULL;
-	if (!attempt)
+	attempt = argc > 2 ? find(argv[1]) : NULL;
+	if (!attempt || !take_decoys(&decoys, argv + 2))
 		return 2;
-	answer = attempt->run(&(struct decoys){
-		.marker = argv[2],
-		.daemon_pid = (pid_t)strtol(argv[3], NULL, 10),
-		.daemon_comm = argv[4],
-		.other_file = argv[5],
-		.port = (int)strtol(argv[6], NULL, 10),
-		.abstract_name = argv[7],
-		.shm_key = (int)strtol(argv[8], NULL, 10),
-	});
+	answer = attempt->run(&decoys);
 	if (answer)
 		(void)puts(answer);
 	return answer ? 1 : 0;

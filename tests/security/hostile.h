@@ -10,15 +10,19 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Planted by the test on the host. */
+/* Planted by the test on the host. Texts that were not given are "". */
 struct decoys {
 	const char *marker; /* in the environment of the daemon, and in another slot's file */
-	pid_t daemon_pid;
+	int daemon_pid;
 	const char *daemon_comm;
 	const char *other_file;    /* the host's path of the other slot's file */
+	const char *other_socket;  /* of a listening unix socket beside it */
 	int port;                  /* of a TCP listener on the host's 127.0.0.1 */
 	const char *abstract_name; /* of a listening unix socket in the host's abstract names */
 	int shm_key;               /* of a System V segment */
+	const char *host_name;
+	const char *namespaces; /* of the daemon, as /proc/self/ns has them, with commas */
+	const char *group_file; /* inside: one that only a group of the daemon's may read */
 };
 
 typedef const char *attempt_fn(const struct decoys *decoys);
@@ -30,7 +34,9 @@ struct attempt {
 
 /* By theme; each ends with a NULL name. */
 extern const struct attempt process_attempts[], file_attempts[], network_attempts[],
-	kernel_attempts[], memory_attempts[];
+	kernel_attempts[], filter_attempts[], memory_attempts[];
+/* Not in the --list: they go on until they are killed. */
+extern const struct attempt unending_attempts[];
 
 /* True when the file can be opened so. */
 bool can_open(const char *path, int flags);

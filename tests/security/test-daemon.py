@@ -17,11 +17,14 @@ NAMES = subprocess.run([HOSTILE, '--list'], capture_output=True, text=True, chec
 
 
 def plant(d):
-    """What is the host's: a port, an abstract socket, a System V segment."""
+    """What is the host's: a port, an abstract socket, a socket in a directory, a System V segment."""
     d.listener = socket.create_server(('127.0.0.1', 0))
     d.abstract = socket.socket(socket.AF_UNIX)
     d.abstract.bind(f'\0dressagefs-test-{d.pid}')
     d.abstract.listen()
+    d.socket = socket.socket(socket.AF_UNIX)
+    d.socket.bind(os.path.join(d.base, 'socket'))
+    d.socket.listen()
     libc = ctypes.CDLL(None, use_errno=True)
     d.shm_key = 0xd1e55 + d.pid
     segment = libc.shmget(d.shm_key, 4096, 0o1666)
@@ -45,8 +48,13 @@ def prepare(d):
 def attempt(d, name):
     other = os.path.join(d.state, 'slots', f'{d.slot_of("b"):04d}', 'work', 'secret')
     check(os.path.exists(other), f'{other} is not where the attempt looks')
-    return d.run('a', ['/workspace/hostile', name, MARKER, str(d.pid), 'dressagefs', other,
-                       str(d.listener.getsockname()[1]), f'dressagefs-test-{d.pid}', str(d.shm_key)])
+    spaces = [os.readlink(f'/proc/self/ns/{ns}') for ns in ('user', 'mnt', 'pid', 'net', 'ipc', 'uts', 'cgroup')]
+    decoys = {
+        'marker': MARKER, 'pid': d.pid, 'comm': 'dressagefs', 'other_file': other, 'other_socket': d.socket.getsockname(),
+        'port': d.listener.getsockname()[1], 'abstract': f'dressagefs-test-{d.pid}', 'shm_key': d.shm_key,
+        'host_name': os.uname().nodename, 'namespaces': ','.join(spaces),
+    }
+    return d.run('a', ['/workspace/hostile', name, *(f'{key}={value}' for key, value in decoys.items())])
 
 
 def add_case(name):
@@ -66,6 +74,18 @@ def an_attempt_that_gets_through_is_noticed(d):
     equal((result['returncode'], result['stdout']), (1, 'wrote a file of its own\n'))
 
 
+def the_daemons_init_has_no_way_to_leave_out_a_step(_):
+    """The suite's own init has; how it is told, and the steps that have no other name, are in no other program."""
+    with open(os.environ['DRESSAGEFS'], 'rb') as f:
+        daemon = f.read()
+    with open(os.environ['LEAKING_INIT'], 'rb') as f:
+        leaking = f.read()
+    for text in (b'leave-out=', b'setresuid of the helper', b'clone without vfork'):
+        check(text in leaking and text not in daemon, text)
+    check(b'max_user_namespaces' in daemon, 'init is not where it was looked for')
+
+
+cases.append(the_daemons_init_has_no_way_to_leave_out_a_step)
 cases.append(an_attempt_that_gets_through_is_noticed)
 for attempt_name in NAMES:
     add_case(attempt_name)

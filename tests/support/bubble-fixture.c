@@ -100,7 +100,7 @@ unsigned fixture_open_fds(void)
 
 void fixture_init(struct fixture *fixture)
 {
-	*fixture = (struct fixture){0};
+	*fixture = (struct fixture){.uid_base = ROOT_DAEMON_BASE};
 	(void)snprintf(fixture->dir, sizeof(fixture->dir), "/tmp/dressage-bubble-XXXXXX");
 	assert_non_null(mkdtemp(fixture->dir));
 	assert_int_equal(chmod(fixture->dir, 0711), 0);
@@ -170,9 +170,9 @@ void fixture_wait(struct fixture *fixture, const bool *flag)
 	assert_true(*flag);
 }
 
-static uid_t host_uid(unsigned n)
+static uid_t host_uid(const struct fixture *fixture, unsigned n)
 {
-	return geteuid() == 0 ? ROOT_DAEMON_BASE + n * 65536 : geteuid();
+	return geteuid() == 0 ? fixture->uid_base + n * 65536 : geteuid();
 }
 
 struct bubble_options fixture_options(struct fixture *fixture, unsigned n)
@@ -183,7 +183,7 @@ struct bubble_options fixture_options(struct fixture *fixture, unsigned n)
 		.slot = n, .generation = 1, .dir = dirs[n], .cgroup_fd = -1};
 	char path[PATH_MAX + 16];
 
-	options.host_uid = options.host_gid = host_uid(n);
+	options.host_uid = options.host_gid = host_uid(fixture, n);
 	if (geteuid() != 0)
 		options.host_gid = getegid();
 	options.start_timeout_ms = DEADLINE_MS;

@@ -16,7 +16,8 @@
 enum { FIXTURE_SLOTS = 2 };
 
 struct fixture {
-	char dir[64]; /* temporary; slots are <dir>/0 and <dir>/1 */
+	char dir[64];   /* temporary; slots are <dir>/0 and <dir>/1 */
+	uid_t uid_base; /* a root daemon's slots' */
 	struct config config;
 	struct loop *loop;
 	struct bubble_kit *kit;
