@@ -511,8 +511,7 @@ const struct setting settings[] = {
 		SIZE(slot.memory_high),
 		.initial = "1536M",
 		.max = 16 * TERA,
-		.help = "Memory of a slot beyond which it is slowed down; 0 is no limit.",
-		.later = LATER_SAID,
+		.help = "Memory of a slot beyond which it is slowed down, where cgroup v2 does that; 0 is no limit.",
 	},
 	{
 		.section = "slot",
@@ -522,7 +521,6 @@ const struct setting settings[] = {
 		.initial = "2G",
 		.max = 16 * TERA,
 		.help = "Memory that a slot can have; 0 is no limit.",
-		.later = LATER_SAID,
 	},
 	{
 		.section = "slot",
@@ -554,7 +552,6 @@ const struct setting settings[] = {
 		.min = 1,
 		.max = 10000,
 		.help = "A slot's share of the processors when they are short.",
-		.later = LATER_SAID,
 	},
 	{
 		.section = "slot",

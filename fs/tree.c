@@ -58,6 +58,7 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_SLOT_GENERATION]  = { "generation", NODE_SLOT, READ_ONLY, .render = render_slot_generation },
 	[NODE_SLOT_LEASE]       = { "lease", NODE_SLOT, READ_ONLY, .render = render_slot_lease },
 	[NODE_SLOT_PID]         = { "pid", NODE_SLOT, READ_ONLY, .render = render_slot_pid },
+	[NODE_SLOT_LIMITS]      = { "limits", NODE_SLOT, READ_ONLY, .render = render_slot_limits },
 	[NODE_SLOT_LAST_ERROR]  = { "last_error", NODE_SLOT, READ_ONLY, .render = render_slot_last_error },
 };
 /* clang-format on */

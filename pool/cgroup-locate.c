@@ -7,20 +7,49 @@
 #include "base/procfs.h"
 #include "base/strbuf.h"
 #include "pool/cgroup.h"
+#include "pool/cgroup1.h"
 
 struct mount_line {
 	const char *root, *point;
 	size_t root_len, point_len;
 };
 
+/* Whether a list parted by commas, which ends where `end` says, has the word. */
+static bool list_has(const char *list, const char *end, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *next; list < end; list = next + 1) {
+		next = memchr(list, ',', (size_t)(end - list));
+		next = next ? next : end;
+		if ((size_t)(next - list) == len && memcmp(list, word, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The end of a line of mountinfo, "type source options", is of the hierarchy that is looked for. */
+static bool is_hierarchy(const char *at, const char *end, const char *controller)
+{
+	const char *type = controller ? "cgroup " : "cgroup2 ";
+	size_t len = strlen(type);
+	const char *options;
+
+	if ((size_t)(end - at) < len || strncmp(at, type, len) != 0)
+		return false;
+	options = memchr(at + len, ' ', (size_t)(end - at) - len);
+	return !controller || (options && list_has(options + 1, end, controller));
+}
+
 /* Fields of a line of mountinfo: id parent major:minor root mountpoint options... - type source
  * options. */
-static bool read_mount_line(const char *line, const char *end, struct mount_line *ret)
+static bool read_mount_line(
+	const char *line, const char *end, const char *controller, struct mount_line *ret)
 {
 	const char *at = line, *dash = memmem(line, (size_t)(end - line), " - ", 3);
 	const char *fields[6];
 
-	if (!dash || (size_t)(end - dash) < 11 || strncmp(dash, " - cgroup2 ", 11) != 0)
+	if (!dash || !is_hierarchy(dash + 3, end, controller))
 		return false;
 	for (unsigned i = 0; i < 6; i++) {
 		fields[i] = at;
@@ -45,30 +74,48 @@ static const char *below_root(const char *own, size_t own_len, const struct moun
 									 : NULL;
 }
 
-static const char *own_path(const char *self_cgroup, size_t *ret_len)
+/* The path of a line "number:controllers:path" of /proc/self/cgroup, if it has this controller;
+ * empty is the second version's. */
+static const char *path_of_line(const char *line, const char *end, const char *controller)
 {
-	const char *at =
-		!strncmp(self_cgroup, "0::/", 4) ? self_cgroup : strstr(self_cgroup, "\n0::/");
+	const char *list = memchr(line, ':', (size_t)(end - line));
+	const char *path = list ? memchr(list + 1, ':', (size_t)(end - list) - 1) : NULL;
 
-	if (!at)
+	if (!path)
 		return NULL;
-	at = strchr(at, '/');
-	*ret_len = strcspn(at, "\n");
-	return !strncmp(at, "/..", 3) ? NULL : at;
+	if (controller ? !list_has(list + 1, path, controller) : strncmp(line, "0::", 3) != 0)
+		return NULL;
+	return path + 1;
 }
 
-int cgroup_locate(
-	const char *mountinfo, const char *self_cgroup, struct strbuf *out, struct error *err)
+static const char *own_path(const char *self_cgroup, const char *controller, size_t *ret_len)
 {
+	for (const char *line = self_cgroup, *end; *line; line = *end ? end + 1 : end) {
+		const char *path;
+
+		end = line + strcspn(line, "\n");
+		path = path_of_line(line, end, controller);
+		if (!path)
+			continue;
+		*ret_len = (size_t)(end - path);
+		return path[0] == '/' && strncmp(path, "/..", 3) != 0 ? path : NULL;
+	}
+	return NULL;
+}
+
+static int locate(const char *mountinfo, const char *self_cgroup, const char *controller,
+	struct strbuf *out, struct error *err)
+{
+	const char *what = controller ? controller : "version 2";
 	size_t own_len = 0;
-	const char *own = own_path(self_cgroup, &own_len), *next, *below;
+	const char *own = own_path(self_cgroup, controller, &own_len), *next, *below;
 	struct mount_line mount;
 
 	if (!own)
-		return error_set(err, ENOENT, "this process is in no cgroup v2");
+		return error_set(err, ENOENT, "this process is in no cgroup of %s", what);
 	for (const char *line = mountinfo; *line; line = *next ? next + 1 : next) {
 		next = line + strcspn(line, "\n");
-		if (!read_mount_line(line, next, &mount))
+		if (!read_mount_line(line, next, controller, &mount))
 			continue;
 		below = below_root(own, own_len, &mount);
 		if (!below)
@@ -78,5 +125,17 @@ int cgroup_locate(
 			strbuf_add(out, below, (size_t)(own + own_len - below));
 		return strbuf_failed(out) ? error_set(err, ENOMEM, "no memory") : 0;
 	}
-	return error_set(err, ENOENT, "no cgroup v2 is mounted");
+	return error_set(err, ENOENT, "no cgroup of %s is mounted", what);
+}
+
+int cgroup_locate(
+	const char *mountinfo, const char *self_cgroup, struct strbuf *out, struct error *err)
+{
+	return locate(mountinfo, self_cgroup, NULL, out, err);
+}
+
+int cgroup1_locate(const char *mountinfo, const char *self_cgroup, const char *controller,
+	struct strbuf *out, struct error *err)
+{
+	return locate(mountinfo, self_cgroup, controller, out, err);
 }

@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "pool/cgroup1.h"
 
 enum {
 	CLOSE_KILL_MS = 5000, /* when the pool was not stopped first */
@@ -28,6 +29,7 @@ enum {
 struct cgroups {
 	struct loop *loop;
 	int dir_fd;
+	bool parted;
 	char path[PATH_MAX];
 	struct slot_cgroup *leaving;
 	unsigned leaving_count;
@@ -39,6 +41,7 @@ struct slot_cgroup {
 	struct slot_cgroup *next; /* cgroups::leaving */
 	struct cgroups *cgroups;  /* set when it is leaving */
 	int dir_fd, events_fd;
+	int init_fd, work_fd; /* -1 unless it is parted */
 	uid_t uid;
 	char name[48];
 	struct loop_watch *watch;
@@ -89,6 +92,13 @@ static uint32_t hash(const char *text)
 	return h;
 }
 
+void cgroup_subtree_name(const char *state_dir, char name[CGROUP_NAME])
+{
+	CLEANUP(freep) char *real = realpath(state_dir, NULL);
+
+	(void)snprintf(name, CGROUP_NAME, "dressage-%08x", hash(real ? real : state_dir));
+}
+
 /* Moving a process needs write access to cgroup.procs of the common ancestor too, which is our own
  * cgroup. */
 static int check_usable(const char *own, int dir_fd, struct error *err)
@@ -107,13 +117,14 @@ static int check_usable(const char *own, int dir_fd, struct error *err)
 static int make_subtree(struct cgroups *cgroups, const char *state_dir, struct error *err)
 {
 	CLEANUP(strbuf_fini) struct strbuf own = STRBUF_INIT;
-	CLEANUP(freep) char *real = realpath(state_dir, NULL);
+	char name[CGROUP_NAME];
 	int r = locate_own(&own, err);
 
 	if (r < 0)
 		return r;
-	if (snprintf(cgroups->path, sizeof(cgroups->path), "%s/dressage-%08x", own.data,
-		    hash(real ? real : state_dir)) >= (int)sizeof(cgroups->path))
+	cgroup_subtree_name(state_dir, name);
+	if (snprintf(cgroups->path, sizeof(cgroups->path), "%s/%s", own.data, name) >=
+		(int)sizeof(cgroups->path))
 		return error_set(err, ENAMETOOLONG, "the cgroup's name is too long");
 	if (mkdir(cgroups->path, 0755) < 0 && errno != EEXIST)
 		return error_errno(err, errno, "cannot make a cgroup in '%s'", own.data);
@@ -149,6 +160,11 @@ int cgroups_open(
 const char *cgroups_path(const struct cgroups *cgroups)
 {
 	return cgroups->path;
+}
+
+void cgroups_part(struct cgroups *cgroups)
+{
+	cgroups->parted = true;
 }
 
 unsigned cgroups_leaving(const struct cgroups *cgroups)
@@ -214,6 +230,8 @@ int cgroup_clear(const char *path, uint64_t deadline_ms, struct error *err)
 			       ? 0
 			       : error_errno(err, errno, "cannot open the cgroup '%s'", path);
 	events_fd = openat(dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	if (events_fd < 0 && errno == ENOENT)
+		return cgroup1_clear(path, deadline_ms, err);
 	if (events_fd < 0 || (populated(events_fd) && write_one(dir_fd, "cgroup.kill") < 0))
 		return error_errno(err, errno, "cannot kill the cgroup '%s'", path);
 	while (populated(events_fd) && (now = loop_now_ms()) < end) {
@@ -232,6 +250,8 @@ static void slot_cgroup_free(struct slot_cgroup *cgroup)
 	loop_watch_stop(cgroup->watch);
 	closep(&cgroup->dir_fd);
 	closep(&cgroup->events_fd);
+	closep(&cgroup->init_fd);
+	closep(&cgroup->work_fd);
 	free(cgroup->lingering);
 	free(cgroup);
 }
@@ -276,6 +296,38 @@ static int make_cgroup(
 	return 0;
 }
 
+static bool remove_slot(const struct cgroups *cgroups, const struct slot_cgroup *cgroup)
+{
+	remove_children(cgroup->dir_fd);
+	return unlinkat(cgroups->dir_fd, cgroup->name, AT_REMOVEDIR) == 0 || errno == ENOENT;
+}
+
+static int make_part(int dir_fd, const char *name, int *ret_fd)
+{
+	int fd;
+
+	if (mkdirat(dir_fd, name, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+static int part(struct slot_cgroup *cgroup)
+{
+	static const char word[] = "+memory";
+	CLEANUP(closep)
+	int fd = openat(cgroup->dir_fd, "cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
+	int r;
+
+	if (fd < 0 || write(fd, word, strlen(word)) < 0)
+		return -errno;
+	r = make_part(cgroup->dir_fd, "init", &cgroup->init_fd);
+	return r < 0 ? r : make_part(cgroup->dir_fd, "work", &cgroup->work_fd);
+}
+
 int slot_cgroup_create(const struct cgroups *cgroups, unsigned slot, uint32_t generation, uid_t uid,
 	struct slot_cgroup **ret_cgroup, struct error *err)
 {
@@ -285,6 +337,7 @@ int slot_cgroup_create(const struct cgroups *cgroups, unsigned slot, uint32_t ge
 	if (!cgroup)
 		return error_set(err, ENOMEM, "no memory for a cgroup");
 	cgroup->uid = uid;
+	cgroup->dir_fd = cgroup->events_fd = cgroup->init_fd = cgroup->work_fd = -1;
 	(void)snprintf(cgroup->name, sizeof(cgroup->name), "slot-%04u-g%u", slot, generation);
 	r = snprintf(cgroup->path, sizeof(cgroup->path), "%s/%s", cgroups->path, cgroup->name) <
 			    PATH_MAX
@@ -293,9 +346,13 @@ int slot_cgroup_create(const struct cgroups *cgroups, unsigned slot, uint32_t ge
 	if (r == 0)
 		r = make_cgroup(
 			cgroups->dir_fd, cgroup->name, uid, &cgroup->dir_fd, &cgroup->events_fd);
+	if (r == 0 && cgroups->parted)
+		r = part(cgroup);
 	if (r < 0) {
 		(void)error_errno(err, -r, "cannot make the cgroup '%s'", cgroup->path);
-		free(cgroup);
+		if (cgroup->dir_fd >= 0)
+			(void)remove_slot(cgroups, cgroup);
+		slot_cgroup_free(cgroup);
 		return r;
 	}
 	*ret_cgroup = cgroup;
@@ -304,18 +361,27 @@ int slot_cgroup_create(const struct cgroups *cgroups, unsigned slot, uint32_t ge
 
 int slot_cgroup_fd(const struct slot_cgroup *cgroup)
 {
+	return cgroup->init_fd >= 0 ? cgroup->init_fd : cgroup->dir_fd;
+}
+
+int slot_cgroup_dir_fd(const struct slot_cgroup *cgroup)
+{
 	return cgroup->dir_fd;
+}
+
+int slot_cgroup_commands_fd(const struct slot_cgroup *cgroup)
+{
+	return cgroup->work_fd >= 0 ? cgroup->work_fd : cgroup->dir_fd;
+}
+
+bool slot_cgroup_lingers(const struct slot_cgroup *cgroup)
+{
+	return cgroup->lingering_count > 0;
 }
 
 const char *slot_cgroup_path(const struct slot_cgroup *cgroup)
 {
 	return cgroup->path;
-}
-
-static bool remove_slot(struct cgroups *cgroups, struct slot_cgroup *cgroup)
-{
-	remove_children(cgroup->dir_fd);
-	return unlinkat(cgroups->dir_fd, cgroup->name, AT_REMOVEDIR) == 0 || errno == ENOENT;
 }
 
 static void handle_slot_change(void *data, unsigned events)
@@ -392,7 +458,8 @@ static int create_command_cgroup(
 	cgroup->slot = slot;
 	cgroup->number = slot->last_number + 1;
 	command_name(name, cgroup->number);
-	r = make_cgroup(slot->dir_fd, name, slot->uid, &cgroup->dir_fd, &cgroup->events_fd);
+	r = make_cgroup(slot_cgroup_commands_fd(slot), name, slot->uid, &cgroup->dir_fd,
+		&cgroup->events_fd);
 	if (r < 0) {
 		free(cgroup);
 		return error_errno(err, -r, "cannot make the cgroup '%s/%s'", slot->path, name);
@@ -437,7 +504,7 @@ static void sweep_lingering(struct slot_cgroup *slot)
 
 		slot->lingering_at = (slot->lingering_at + 1) % slot->lingering_count;
 		command_name(name, slot->lingering[slot->lingering_at]);
-		if (unlinkat(slot->dir_fd, name, AT_REMOVEDIR) == 0)
+		if (unlinkat(slot_cgroup_commands_fd(slot), name, AT_REMOVEDIR) == 0)
 			slot->lingering[slot->lingering_at] =
 				slot->lingering[--slot->lingering_count];
 	}
@@ -448,7 +515,7 @@ static void drop_command_cgroup(struct command_cgroup *cgroup, bool lives)
 	char name[32];
 
 	command_name(name, cgroup->number);
-	if (lives || unlinkat(cgroup->slot->dir_fd, name, AT_REMOVEDIR) < 0)
+	if (lives || unlinkat(slot_cgroup_commands_fd(cgroup->slot), name, AT_REMOVEDIR) < 0)
 		note_lingering(cgroup->slot, cgroup->number);
 	command_cgroup_free(cgroup);
 }

@@ -5,6 +5,10 @@
  *
  *	<the daemon's own cgroup>/dressage-<hash of the state directory>/slot-0003-g7/cmd-1
  *
+ * Where the memory controller can be had (slot-limits.h) a slot's is parted: init and what starts
+ * it live in `init`, commands below `work`, which alone has the memory limit. So the OOM killer
+ * never has init to choose, and nothing slows it down.
+ *
  * A command's processes are born into its cgroup (CLONE_INTO_CGROUP by the slot's init, which for
  * that must be allowed to write cgroup.procs of the slot's and of the command's cgroup: both are
  * given to the slot's uid). Making and removing a cgroup costs a seventh of a short command, so an
@@ -35,18 +39,25 @@ struct strbuf;
 int cgroup_locate(
 	const char *mountinfo, const char *self_cgroup, struct strbuf *out, struct error *err);
 
+enum { CGROUP_NAME = 24 };
+/* The name of the daemon's subtree, in every hierarchy. */
+void cgroup_subtree_name(const char *state_dir, char name[CGROUP_NAME]);
+
 /* The daemon's subtree. -errno with why it cannot be had; then every cgroup below is "none". */
 int cgroups_open(
 	struct loop *loop, const char *state_dir, struct cgroups **ret_cgroups, struct error *err);
 /* Kills what still lives in the subtree and removes it: blocks, 5 s at most. Accepts NULL. */
 void cgroups_close(struct cgroups *cgroups);
 const char *cgroups_path(const struct cgroups *cgroups);
+/* Slots' cgroups made from now on are parted. */
+void cgroups_part(struct cgroups *cgroups);
 /* Slots' cgroups given to slot_cgroup_discard() that still exist. */
 unsigned cgroups_leaving(const struct cgroups *cgroups);
 /* Runs fn whenever that number has fallen to 0. */
 void cgroups_on_gone(struct cgroups *cgroups, loop_fn *fn, void *data);
 
-/* Kills all in the cgroup at this path and below and removes it: blocks, deadline_ms at most. */
+/* Kills all in the cgroup at this path, of either version, and below and removes it: blocks,
+ * deadline_ms at most. */
 int cgroup_clear(const char *path, uint64_t deadline_ms, struct error *err);
 
 /* Makes a slot's cgroup, which uid may move processes within. Any thread. */
@@ -55,8 +66,15 @@ int slot_cgroup_create(const struct cgroups *cgroups, unsigned slot, uint32_t ge
 /* Kills what lives in it and removes it, now or when it is empty. Every command's cgroup must have
  * been given back. Accepts NULL. */
 void slot_cgroup_discard(struct cgroups *cgroups, struct slot_cgroup *cgroup);
+/* The directory that whatever starts init is to be born in. */
 int slot_cgroup_fd(const struct slot_cgroup *cgroup);
+/* The directory of all its processes; that of its commands, the same where it is not parted. */
+int slot_cgroup_dir_fd(const struct slot_cgroup *cgroup);
+int slot_cgroup_commands_fd(const struct slot_cgroup *cgroup);
 const char *slot_cgroup_path(const struct slot_cgroup *cgroup);
+
+/* What earlier commands left behind may still live in it. */
+bool slot_cgroup_lingers(const struct slot_cgroup *cgroup);
 
 /* An empty cgroup for one command. */
 int command_cgroup_take(

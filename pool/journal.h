@@ -25,7 +25,7 @@ struct journal_slot {
 	pid_t pid;              /* init's on the host; 0: none, or of the machine's last boot */
 	uint64_t pid_starttime; /* field 22 of /proc/<pid>/stat: tells a reused pid */
 	const char *dir;        /* the slot's directory */
-	const char *cgroup;     /* "" when there is none */
+	const char *cgroup;     /* its cgroups, one a line; "" when there is none */
 };
 
 struct journal_lease {

@@ -16,6 +16,7 @@
 #include "pool/pool-private.h"
 #include "pool/process.h"
 #include "pool/slot-dirs.h"
+#include "pool/slot-limits.h"
 #include "pool/trash.h"
 
 struct leftovers {
@@ -60,6 +61,19 @@ static void clear_cgroup(struct leftovers *left, const char *path)
 		left->cgroups++;
 }
 
+/* Of a row: the paths of a slot's cgroups, one a line. */
+static void clear_cgroups(struct leftovers *left, const char *paths)
+{
+	for (size_t len; *paths; paths += len + (paths[len] == '\n')) {
+		CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
+
+		len = strcspn(paths, "\n");
+		strbuf_add(&path, paths, len);
+		if (path.data[0] == '/')
+			clear_cgroup(left, path.data);
+	}
+}
+
 static void clear_row(void *data, const struct journal_slot *row)
 {
 	struct leftovers *left = data;
@@ -69,8 +83,7 @@ static void clear_row(void *data, const struct journal_slot *row)
 	if (row->slot >= left->known)
 		left->known = row->slot + 1;
 	clear_process(left, row);
-	if (row->cgroup[0] == '/')
-		clear_cgroup(left, row->cgroup);
+	clear_cgroups(left, row->cgroup);
 	if (row->slot < pool->slot_count) { /* generations go on counting: lease ids stay unique */
 		pool->slots[row->slot]->generation = row->generation;
 		return;
@@ -86,11 +99,14 @@ static void clear_subtree(struct leftovers *left)
 {
 	CLEANUP(closedirp)
 	DIR *dir = left->pool->cgroups ? opendir(cgroups_path(left->pool->cgroups)) : NULL;
+	struct error why = ERROR_NONE;
 	struct dirent *entry;
 
 	if (!dir && left->pool->cgroups)
 		log_warn("cannot list the cgroups in '%s': %s", cgroups_path(left->pool->cgroups),
 			strerrordesc_np(errno));
+	if (limits_clear(left->pool->limits, &left->cgroups, &why) < 0)
+		log_warn("what an earlier daemon left: %s", why.text);
 	while (dir && (entry = readdir(dir))) {
 		CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
 

@@ -9,6 +9,7 @@
  *	slot-notes.c  what is remembered of a slot for whoever looks
  *	supervisor.c  signs of life, deadlines, and when a slot that broke is tried again
  *	leftovers.c   what an earlier daemon left
+ *	slot-limits-facts.c  what limits a slot, for whoever shows it
  *
  * Threads: loop.
  */
@@ -24,9 +25,11 @@
 struct bubble;
 struct bubble_kit;
 struct cgroups;
+struct limits;
 struct loan_request;
 struct run;
 struct slot_cgroup;
+struct slot_limits;
 struct trash;
 
 enum {
@@ -66,6 +69,7 @@ struct pool {
 	struct bubble_kit *kit;
 	struct cgroups *cgroups;    /* NULL: none */
 	struct error cgroups_error; /* why */
+	struct limits *limits;
 	struct trash *trash;
 	char *slots_dir, *trash_dir; /* absolute */
 	int slots_fd;                /* locked */
@@ -123,6 +127,7 @@ struct slot {
 
 	struct bubble *bubble;      /* NULL: none, or not yet */
 	struct slot_cgroup *cgroup; /* lives as long as the bubble */
+	struct slot_limits *limits; /* the same */
 	bool booted;                /* the bubble is READY and not known to be dead */
 	bool in_turn;               /* counted in pool::starting_count */
 	bool overdue;               /* counted in pool::overdue_count instead */

@@ -19,6 +19,7 @@
 #include "pool/cgroup.h"
 #include "pool/events.h"
 #include "pool/pool-private.h"
+#include "pool/slot-limits.h"
 #include "pool/state-dir.h"
 #include "pool/trash.h"
 
@@ -156,12 +157,16 @@ static void give_up_slots(struct pool *pool)
 			first->last_error.text);
 }
 
+static unsigned cgroups_left(const struct pool *pool)
+{
+	return limits_leaving(pool->limits) + (pool->cgroups ? cgroups_leaving(pool->cgroups) : 0);
+}
+
 static void give_up_cgroups(struct pool *pool)
 {
 	if (pool->stop_error.code == 0)
 		(void)error_reason(&pool->stop_error, EBUSY, REASON_KILL_INCOMPLETE,
-			"%u cgroups below '%s' are still populated", cgroups_leaving(pool->cgroups),
-			cgroups_path(pool->cgroups));
+			"%u cgroups of slots are still populated", cgroups_left(pool));
 	clear_trash(pool);
 }
 
@@ -186,7 +191,7 @@ static void check_stopped(struct pool *pool)
 		return;
 	if (!pool->gave_up_slots && count_unstopped(pool, &first) > 0)
 		return;
-	if (pool->cgroups && cgroups_leaving(pool->cgroups) > 0) {
+	if (cgroups_left(pool) > 0) {
 		if (!pool->awaiting_cgroups)
 			loop_timer_restart(pool->stop_timer, STOP_CGROUPS_MS);
 		pool->awaiting_cgroups = true;
@@ -233,6 +238,7 @@ static void slot_free(struct slot *slot)
 	loop_timer_stop(slot->retry);
 	bubble_destroy(slot->bubble);
 	slot_cgroup_discard(slot->pool->cgroups, slot->cgroup);
+	slot_limits_free(slot->limits);
 	free(slot->dir);
 	free(slot->holder);
 	free(slot->former);
@@ -254,6 +260,7 @@ void pool_destroy(struct pool *pool)
 	loop_timer_stop(pool->start_timer);
 	loop_timer_stop(pool->stop_timer);
 	cgroups_close(pool->cgroups);
+	limits_close(pool->limits);
 	trash_destroy(pool->trash);
 	bubble_kit_destroy(pool->kit);
 	closep(&pool->slots_fd);
@@ -367,15 +374,21 @@ static int open_kit(struct pool *pool, struct error *err)
 	return bubble_kit_create(pool->config, etc_path, &pool->kit, err);
 }
 
-static void open_cgroups(struct pool *pool)
+static int open_cgroups(struct pool *pool, struct error *err)
 {
+	int r;
+
 	if (cgroups_open(pool->loop, pool->config->dressage.state_dir, &pool->cgroups,
 		    &pool->cgroups_error) < 0) {
 		log_warn("no cgroups: %s; a timed-out command is killed by process group",
 			pool->cgroups_error.text);
-		return;
+	} else {
+		cgroups_on_gone(pool->cgroups, handle_cgroups_gone, pool);
 	}
-	cgroups_on_gone(pool->cgroups, handle_cgroups_gone, pool);
+	r = limits_open(pool->loop, pool->config, pool->cgroups, &pool->limits, err);
+	if (r == 0)
+		limits_on_gone(pool->limits, handle_cgroups_gone, pool);
+	return r;
 }
 
 /* All at once, so that no start and no stop can be short of memory for one. */
@@ -407,10 +420,10 @@ static int pool_fill(struct pool *pool, struct error *err)
 		r = open_places(pool, err);
 	if (r == 0)
 		r = create_slots(pool, err);
-	if (r < 0)
-		return r;
-	open_cgroups(pool);
-	r = leftovers_clear(pool, err);
+	if (r == 0)
+		r = open_cgroups(pool, err);
+	if (r == 0)
+		r = leftovers_clear(pool, err);
 	if (r == 0)
 		r = open_kit(pool, err);
 	if (r == 0)

@@ -120,6 +120,18 @@ struct slot *pool_slot(const struct pool *pool, unsigned number); /* NULL when t
 unsigned pool_queue_length(const struct pool *pool);
 bool pool_is_draining(const struct pool *pool);
 
+/* One limit of a slot, for whoever shows it. Strings live for the call. */
+struct slot_limit {
+	const char *name;      /* as in the settings, where there is one */
+	const char *value;     /* "2G"; "unlimited" */
+	const char *mechanism; /* what enforces it; "" when nothing does */
+	const char *why;       /* "" unless nothing does */
+};
+
+typedef void slot_limit_fn(void *data, const struct slot_limit *limit);
+/* Every limit that there could be, in force or not, in the order to show them. */
+void slot_each_limit(const struct slot *slot, slot_limit_fn *visit, void *data);
+
 /* The cgroup below which those of the slots are, "" when there are none; why not, "" when there
  * are. */
 const char *pool_cgroups(const struct pool *pool);

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "config/settings.h"
 #include "pool/bubble.h"
 #include "pool/cgroup.h"
@@ -21,6 +22,7 @@
 #include "pool/pool-private.h"
 #include "pool/process.h"
 #include "pool/slot-dirs.h"
+#include "pool/slot-limits.h"
 #include "pool/trash.h"
 
 /* Lets the pool's end wait until no worker uses what the pool owns. */
@@ -43,6 +45,7 @@ struct prepare {
 	int r;
 	struct error err;
 	struct slot_cgroup *cgroup;
+	struct slot_limits *limits;
 	char dir[];
 };
 
@@ -79,6 +82,7 @@ void slot_cycle_fini(struct pool *pool)
 	pthread_mutex_unlock(&pool->gate->lock);
 	for (struct prepare *prepare = pool->preparing; prepare; prepare = prepare->next) {
 		slot_cgroup_discard(pool->cgroups, take_ptr(&prepare->cgroup));
+		slot_limits_free(take_ptr(&prepare->limits));
 		prepare->slot = NULL;
 	}
 	pthread_cond_destroy(&pool->gate->idle);
@@ -93,8 +97,18 @@ static void handle_committed(void *data, int r, const struct error *err)
 		log_warn("a slot's state is not in the journal: %s", err->text);
 }
 
+/* The cgroups of both versions, one a line. */
+static void add_cgroups(const struct slot *slot, struct strbuf *out)
+{
+	if (slot->cgroup)
+		strbuf_adds(out, slot_cgroup_path(slot->cgroup));
+	if (slot->limits)
+		slot_limits_add_paths(slot->limits, out);
+}
+
 static void put_in_journal(const struct slot *slot)
 {
+	CLEANUP(strbuf_fini) struct strbuf cgroups = STRBUF_INIT;
 	pid_t pid = slot->booted ? bubble_pid(slot->bubble) : 0;
 	struct journal_slot row = {
 		.slot = slot->number,
@@ -103,9 +117,10 @@ static void put_in_journal(const struct slot *slot)
 		.pid = pid,
 		.pid_starttime = pid ? process_starttime(pid) : 0,
 		.dir = slot->dir,
-		.cgroup = slot->cgroup ? slot_cgroup_path(slot->cgroup) : "",
 	};
 
+	add_cgroups(slot, &cgroups);
+	row.cgroup = cgroups.data;
 	journal_put_slot(slot->pool->journal, &row, handle_committed, NULL);
 }
 
@@ -219,6 +234,12 @@ static void handle_crash(struct slot *slot, const struct error *why)
 		pool->hooks.slot_lost(pool->hooks.data, slot, why);
 }
 
+static void discard_cgroups(struct slot *slot)
+{
+	slot_cgroup_discard(slot->pool->cgroups, take_ptr(&slot->cgroup));
+	slot_limits_discard(slot->pool->limits, take_ptr(&slot->limits));
+}
+
 static void handle_died(void *data, const struct error *bubble_why)
 {
 	struct slot *slot = data;
@@ -230,7 +251,7 @@ static void handle_died(void *data, const struct error *bubble_why)
 	slot->kill_why = ERROR_NONE;
 	runs_abandon(slot, slot->end_reason ? slot->end_reason : REASON_SLOT_LOST);
 	bubble_destroy(take_ptr(&slot->bubble));
-	slot_cgroup_discard(slot->pool->cgroups, take_ptr(&slot->cgroup));
+	discard_cgroups(slot);
 	switch (slot->state) {
 	case SLOT_STARTING:
 	case SLOT_RESTARTING:
@@ -268,7 +289,7 @@ static void handle_ready(void *data)
 static void spawn(struct slot *slot)
 {
 	struct pool *pool = slot->pool;
-	const struct bubble_options options = {
+	struct bubble_options options = {
 		.slot = slot->number,
 		.generation = slot->generation,
 		.image = slot->image,
@@ -285,10 +306,14 @@ static void spawn(struct slot *slot)
 	if (slot->state == SLOT_RESETTING)
 		(void)slot_step(slot, SLOT_SPAWN, REASON_NONE);
 	slot->started_image = slot->image;
-	if (bubble_spawn(pool->loop, pool->kit, &options, &hooks, &slot->bubble, &err) == 0)
+	options.join_fds = slot_limits_joins(slot->limits, &options.join_count);
+	if (bubble_spawn(pool->loop, pool->kit, &options, &hooks, &slot->bubble, &err) < 0) {
+		discard_cgroups(slot);
+		fail_start(slot, &err);
 		return;
-	slot_cgroup_discard(pool->cgroups, take_ptr(&slot->cgroup));
-	fail_start(slot, &err);
+	}
+	slot_limits_joined(slot->limits);
+	bubble_join_commands(slot->bubble, slot_limits_commands_fd(slot->limits));
 }
 
 /* ---- The place on disk, made and thrown away by a worker ---- */
@@ -311,6 +336,9 @@ static void prepare_work(void *data)
 	if (prepare->r == 0 && !prepare->remove && pool->cgroups)
 		prepare->r = slot_cgroup_create(pool->cgroups, prepare->number, prepare->generation,
 			prepare->uid, &prepare->cgroup, &prepare->err);
+	if (prepare->r == 0 && !prepare->remove)
+		prepare->r = slot_limits_create(pool->limits, prepare->number, prepare->generation,
+			prepare->cgroup, &prepare->limits, &prepare->err);
 	gate_add(pool->gate, -1);
 }
 
@@ -333,13 +361,15 @@ static void handle_made(struct slot *slot, struct prepare *prepare)
 
 	trash_wake(pool->trash);
 	slot->cgroup = take_ptr(&prepare->cgroup);
+	slot->limits = take_ptr(&prepare->limits);
 	if (pool->stopping) {
-		slot_cgroup_discard(pool->cgroups, take_ptr(&slot->cgroup));
+		discard_cgroups(slot);
 		leave_turn(slot);
 		if (slot->state == SLOT_RELEASING)
 			(void)slot_step(slot, SLOT_KILLED, REASON_STOPPING);
 		begin_reset(slot);
 	} else if (prepare->r < 0) {
+		discard_cgroups(slot);
 		fail_start(slot, &prepare->err);
 	} else {
 		spawn(slot);

@@ -14,6 +14,7 @@
 #include "pool/exec.h"
 #include "pool/metrics.h"
 #include "pool/pool-private.h"
+#include "pool/slot-limits.h"
 
 /* A command of a slot, from slot_run() until nobody holds its pipes any more. */
 struct run {
@@ -25,7 +26,9 @@ struct run {
 	command_ended_fn *ended; /* NULL: it has run */
 	void *data;
 	uint32_t id;
-	struct error err; /* of one that did not start */
+	struct error err;      /* of one that did not start */
+	struct limits_met met; /* before it */
+	bool alone;            /* nothing else of the slot lived while it ran, as far as is known */
 };
 
 static void append(struct slot *slot, struct run *run)
@@ -76,6 +79,28 @@ static void bound_late_runs(struct slot *slot)
 	}
 }
 
+/* Limits are counted for the slot as a whole: who else could have met them? */
+static void look_around(struct slot *slot, struct run *run)
+{
+	run->met = slot_limits_met(slot->limits);
+	run->alone = slot->runs == NULL && !(slot->cgroup && slot_cgroup_lingers(slot->cgroup));
+	for (struct run *other = slot->runs; other; other = other->next)
+		other->alone = false;
+}
+
+static void name_limit(const struct run *run, struct command_result *result)
+{
+	if (result->reason == REASON_NONE && result->started && run->slot->limits)
+		result->reason = limits_reason(run->met, slot_limits_met(run->slot->limits),
+			run->alone, result->returncode);
+}
+
+/* What was met on the way; the command itself came to its own end. */
+static bool is_remark(enum reason reason)
+{
+	return reason == REASON_DISK_FULL || reason == REASON_PIDS;
+}
+
 static void tell_event(const struct run *run, const struct command_result *result)
 {
 	const struct slot *slot = run->slot;
@@ -86,7 +111,7 @@ static void tell_event(const struct run *run, const struct command_result *resul
 		to = "FAILED";
 	else if (result->infra_failure)
 		to = "LOST";
-	else if (result->reason != REASON_NONE && result->reason != REASON_DISK_FULL)
+	else if (result->reason != REASON_NONE && !is_remark(result->reason))
 		to = "KILLED";
 	else if (result->returncode != 0)
 		(void)snprintf(why, sizeof(why), "returncode %d", result->returncode);
@@ -120,6 +145,7 @@ static void handle_ended(void *data, struct command_result *result)
 	if (++run->slot->late_runs > LATE_RUNS_MAX)
 		pool_wake(run->slot->pool);
 	result->exec_id = run->id;
+	name_limit(run, result);
 	blame_storage(run->slot, result);
 	tell_event(run, result);
 	metrics_add_command(events_metrics(run->slot->pool->events), result, REASON_NONE);
@@ -181,6 +207,7 @@ static int start(struct run *run, const struct command *command, struct error *e
 	r = build_environment(slot, command, &env, err);
 	if (r < 0)
 		return r;
+	look_around(slot, run);
 	if (slot->cgroup)
 		r = command_cgroup_take(slot->cgroup, &run->cgroup, err);
 	options.env = (const char *const *)env;

@@ -21,7 +21,7 @@ def the_root_has_the_files_that_the_docs_name(d):
           ['config', 'create', 'events', 'events.follow', 'last_error', 'leases', 'metrics', 'slots', 'status', 'status.json', 'terminate'])
     d.mkdir('t')
     equal(sorted(os.listdir(d.lease('t'))), LEASE_FILES)
-    equal(sorted(os.listdir(d.path('slots', '0000'))), ['generation', 'last_error', 'lease', 'pid', 'state'])
+    equal(sorted(os.listdir(d.path('slots', '0000'))), ['generation', 'last_error', 'lease', 'limits', 'pid', 'state'])
 
 
 @case

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "pool/slot-limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "config/settings.h"
+#include "pool/cgroup.h"
+#include "pool/cgroup1.h"
+#include "pool/init/protocol.h"
+
+enum {
+	CLOSE_KILL_MS = 5000, /* when the pool was not stopped first */
+	GONE_MS = 5000,       /* an empty cgroup is removed at once; longer only if it is not */
+	NO_WEIGHT = 100,      /* the kernel's own, of cgroup v2 */
+	NO_SHARES = 1024,     /* the same, of v1 */
+};
+
+struct limits {
+	struct loop *loop;
+	const struct config *config;
+	struct delegation *delegation;
+	struct controlled {
+		enum limit_mechanism mechanism;
+		struct strbuf tree; /* of cgroup v1 */
+		struct error why;   /* code 0: it is there */
+	} by[CONTROLLER_COUNT];
+	struct slot_limits *leaving;
+	unsigned leaving_count;
+	loop_fn *gone;
+	void *data;
+};
+
+struct slot_limits {
+	struct slot_limits *prev, *next; /* limits::leaving */
+	struct limits *limits;           /* NULL: they are closed; the loop's */
+	int joins[INIT_JOINS_MAX];
+	unsigned join_count;
+	int commands_fd, oom_fd, pids_fd;
+	char *paths[CONTROLLER_COUNT]; /* of cgroup v1; NULL: none */
+	bool left;
+	struct error why;
+};
+
+/* ---- What can be had ---- */
+
+static bool is_wanted(const struct config *config, enum controller controller)
+{
+	switch (controller) {
+	case CONTROLLER_MEMORY:
+		return config->slot.memory_max > 0 || config->slot.memory_high > 0;
+	case CONTROLLER_PIDS:
+		return config->slot.pids_max > 0;
+	case CONTROLLER_CPU:
+		return config->slot.cpu_weight > 0;
+	case CONTROLLER_COUNT:
+		break;
+	}
+	return false;
+}
+
+static unsigned wanted(const struct config *config)
+{
+	unsigned bits = 0;
+
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		if (is_wanted(config, c))
+			bits |= 1u << c;
+	return bits;
+}
+
+static void use_v2(struct limits *limits, struct cgroups *cgroups, struct error *why)
+{
+	unsigned given = 0;
+
+	if (!cgroups)
+		(void)error_set(why, ENOENT, "no cgroup v2");
+	else
+		(void)delegation_open(cgroups_path(cgroups), wanted(limits->config),
+			&limits->delegation, &given, why);
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		if (given & 1u << c)
+			limits->by[c].mechanism = LIMIT_CGROUP2;
+	if (given & 1u << CONTROLLER_MEMORY)
+		cgroups_part(cgroups);
+}
+
+static void use_v1(struct limits *limits, enum controller controller, const struct error *v2_why)
+{
+	struct controlled *by = &limits->by[controller];
+	struct error v1_why = ERROR_NONE;
+	bool has_it = controller != CONTROLLER_MEMORY || limits->config->slot.memory_max > 0;
+
+	if (!has_it)
+		(void)error_set(&v1_why, ENOENT, "cgroup v1 has no such limit");
+	else if (cgroup1_open(controller_name(controller), limits->config->dressage.state_dir,
+			 &by->tree, &v1_why) == 0) {
+		by->mechanism = LIMIT_CGROUP1;
+		return;
+	}
+	(void)error_set(&by->why, v1_why.code, "%s; %s",
+		v2_why->code ? v2_why->text : "not delegated", v1_why.text);
+	if (controller == CONTROLLER_PIDS)
+		by->mechanism = LIMIT_RLIMIT;
+}
+
+static void find_mechanisms(struct limits *limits, struct cgroups *cgroups)
+{
+	struct error v2_why = ERROR_NONE;
+
+	use_v2(limits, cgroups, &v2_why);
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		if (is_wanted(limits->config, c) && limits->by[c].mechanism == LIMIT_NOT)
+			use_v1(limits, c, &v2_why);
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		if (is_wanted(limits->config, c) && limits->by[c].mechanism == LIMIT_NOT)
+			log_warn("the limit on %s of slots is not in force: %s", controller_name(c),
+				limits->by[c].why.text);
+}
+
+int limits_open(struct loop *loop, const struct config *config, struct cgroups *cgroups,
+	struct limits **ret_limits, struct error *err)
+{
+	struct limits *limits = calloc(1, sizeof(*limits));
+
+	if (!limits)
+		return error_set(err, ENOMEM, "no memory for limits");
+	limits->loop = loop;
+	limits->config = config;
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		strbuf_init(&limits->by[c].tree);
+	find_mechanisms(limits, cgroups);
+	*ret_limits = limits;
+	return 0;
+}
+
+enum limit_mechanism limits_mechanism(
+	const struct limits *limits, enum controller controller, const char **ret_why)
+{
+	*ret_why = limits->by[controller].why.text;
+	return limits->by[controller].mechanism;
+}
+
+int limits_clear(struct limits *limits, unsigned *ret_count, struct error *err)
+{
+	int r = 0;
+
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		if (limits->by[c].mechanism == LIMIT_CGROUP1 &&
+			cgroup1_clear_all(limits->by[c].tree.data, CLOSE_KILL_MS, ret_count, err) <
+				0)
+			r = -EBUSY;
+	return r;
+}
+
+static void close_tree(struct controlled *by)
+{
+	struct error why = ERROR_NONE;
+	unsigned count = 0;
+
+	if (by->mechanism == LIMIT_CGROUP1 &&
+		(cgroup1_clear_all(by->tree.data, CLOSE_KILL_MS, &count, &why) < 0 ||
+			cgroup1_clear(by->tree.data, 0, &why) < 0))
+		log_warn("%s; the next start will try again", why.text);
+	strbuf_fini(&by->tree);
+}
+
+void limits_close(struct limits *limits)
+{
+	if (!limits)
+		return;
+	for (struct slot_limits *slot = limits->leaving; slot; slot = slot->next)
+		slot->limits = NULL;
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		close_tree(&limits->by[c]);
+	delegation_close(limits->delegation);
+	free(limits);
+}
+
+/* ---- A slot's ---- */
+
+void slot_limits_free(struct slot_limits *slot)
+{
+	if (!slot)
+		return;
+	slot_limits_joined(slot);
+	closep(&slot->commands_fd);
+	closep(&slot->oom_fd);
+	closep(&slot->pids_fd);
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		free(slot->paths[c]);
+	free(slot);
+}
+
+static int open_in(const char *dir, const char *file, int flags)
+{
+	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
+	int fd;
+
+	strbuf_addf(&path, "%s/%s", dir, file);
+	if (strbuf_failed(&path))
+		return -ENOMEM;
+	fd = open(path.data, flags | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int set_number(const char *path, const char *file, uint64_t number)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, number);
+	return cgroup1_set(path, file, text);
+}
+
+/* Memory and swap together, so that there is no more by swapping. The order matters: the one may
+ * never be above the other. */
+static int set_memory1(struct slot_limits *slot, const char *path, const struct config *config)
+{
+	uint64_t max = config->slot.memory_max;
+	int r = max > 0 ? set_number(path, "memory.limit_in_bytes", max) : 0;
+
+	if (r == 0 && max > 0) {
+		r = set_number(path, "memory.memsw.limit_in_bytes", max);
+		r = r == -ENOENT || r == -EOPNOTSUPP ? 0 : r;
+	}
+	if (r == 0)
+		r = slot->commands_fd = open_in(path, "tasks", O_WRONLY);
+	if (r >= 0)
+		r = slot->oom_fd = open_in(path, "memory.oom_control", O_RDONLY);
+	return r < 0 ? r : 0;
+}
+
+static int add_join(struct slot_limits *slot, const char *path)
+{
+	int fd = open_in(path, "tasks", O_WRONLY);
+
+	if (fd < 0)
+		return fd;
+	slot->joins[slot->join_count++] = fd;
+	return 0;
+}
+
+static int set_pids1(struct slot_limits *slot, const char *path, const struct config *config)
+{
+	int r = set_number(path, "pids.max", config->slot.pids_max);
+
+	if (r == 0)
+		r = add_join(slot, path);
+	if (r == 0)
+		slot->pids_fd = open_in(path, "pids.events", O_RDONLY); /* since Linux 4.8 */
+	return r;
+}
+
+static int set_cpu1(struct slot_limits *slot, const char *path, const struct config *config)
+{
+	int r = set_number(
+		path, "cpu.shares", (uint64_t)config->slot.cpu_weight * NO_SHARES / NO_WEIGHT);
+
+	return r < 0 ? r : add_join(slot, path);
+}
+
+static int make_v1(struct slot_limits *slot, enum controller controller, const char *name,
+	const struct limits *limits, struct error *err)
+{
+	static int (*const setters[])(struct slot_limits *, const char *, const struct config *) = {
+		[CONTROLLER_MEMORY] = set_memory1,
+		[CONTROLLER_PIDS] = set_pids1,
+		[CONTROLLER_CPU] = set_cpu1,
+	};
+	char *path;
+	int r;
+
+	if (asprintf(&path, "%s/%s", limits->by[controller].tree.data, name) < 0)
+		return error_set(err, ENOMEM, "no memory for a slot's limits");
+	slot->paths[controller] = path;
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "cannot make the cgroup '%s'", path);
+	r = setters[controller](slot, path, limits->config);
+	return r < 0 ? error_errno(err, -r, "cannot set the limits of '%s'", path) : 0;
+}
+
+static int set_at(int dir_fd, const char *file, uint64_t number)
+{
+	CLEANUP(closep) int fd = openat(dir_fd, file, O_WRONLY | O_CLOEXEC);
+	char text[24];
+	int n = snprintf(text, sizeof(text), "%" PRIu64, number);
+
+	if (fd < 0)
+		return -errno;
+	return write(fd, text, (size_t)n) == n ? 0 : -errno;
+}
+
+/* Swap would be memory without a limit; where it is not counted there is no file. One process at a
+ * time is ended, not the slot. */
+static int set_memory2(
+	struct slot_limits *slot, const struct slot_cgroup *cgroup, const struct config *config)
+{
+	int dir_fd = slot_cgroup_commands_fd(cgroup);
+	int r = set_at(dir_fd, "memory.oom.group", 0);
+
+	if (r == 0 && config->slot.memory_high > 0)
+		r = set_at(dir_fd, "memory.high", config->slot.memory_high);
+	if (r == 0 && config->slot.memory_max > 0)
+		r = set_at(dir_fd, "memory.max", config->slot.memory_max);
+	if (r == 0) {
+		r = set_at(dir_fd, "memory.swap.max", 0);
+		r = r == -ENOENT ? 0 : r;
+	}
+	if (r < 0)
+		return r;
+	slot->oom_fd = openat(dir_fd, "memory.events", O_RDONLY | O_CLOEXEC);
+	return slot->oom_fd < 0 ? -errno : 0;
+}
+
+static int set_pids2(
+	struct slot_limits *slot, const struct slot_cgroup *cgroup, const struct config *config)
+{
+	int dir_fd = slot_cgroup_dir_fd(cgroup);
+	int r = set_at(dir_fd, "pids.max", config->slot.pids_max);
+
+	if (r < 0)
+		return r;
+	slot->pids_fd = openat(dir_fd, "pids.events", O_RDONLY | O_CLOEXEC);
+	return slot->pids_fd < 0 ? -errno : 0;
+}
+
+static int set_cpu2(
+	struct slot_limits *slot, const struct slot_cgroup *cgroup, const struct config *config)
+{
+	return set_at(slot_cgroup_dir_fd(cgroup), "cpu.weight", config->slot.cpu_weight);
+}
+
+static int make_v2(struct slot_limits *slot, enum controller controller,
+	const struct slot_cgroup *cgroup, const struct limits *limits, struct error *err)
+{
+	static int (*const setters[])(
+		struct slot_limits *, const struct slot_cgroup *, const struct config *) = {
+		[CONTROLLER_MEMORY] = set_memory2,
+		[CONTROLLER_PIDS] = set_pids2,
+		[CONTROLLER_CPU] = set_cpu2,
+	};
+	int r = setters[controller](slot, cgroup, limits->config);
+
+	return r < 0 ? error_errno(err, -r, "cannot set the limit on %s of '%s'",
+			       controller_name(controller), slot_cgroup_path(cgroup))
+		     : 0;
+}
+
+static int make(struct slot_limits *slot, const struct limits *limits, const char *name,
+	const struct slot_cgroup *cgroup, struct error *err)
+{
+	int r = 0;
+
+	for (enum controller c = 0; c < CONTROLLER_COUNT && r == 0; c++) {
+		if (limits->by[c].mechanism == LIMIT_CGROUP1)
+			r = make_v1(slot, c, name, limits, err);
+		else if (limits->by[c].mechanism == LIMIT_CGROUP2)
+			r = make_v2(slot, c, cgroup, limits, err);
+	}
+	return r;
+}
+
+static bool remove_paths(struct slot_limits *slot)
+{
+	bool all = true;
+
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		if (slot->paths[c] && cgroup1_clear(slot->paths[c], GONE_MS, &slot->why) < 0)
+			all = false;
+	return all;
+}
+
+int slot_limits_create(const struct limits *limits, unsigned slot, uint32_t generation,
+	const struct slot_cgroup *cgroup, struct slot_limits **ret_limits, struct error *err)
+{
+	struct slot_limits *made = calloc(1, sizeof(*made));
+	char name[48];
+	int r;
+
+	if (!made)
+		return error_set(err, ENOMEM, "no memory for a slot's limits");
+	made->commands_fd = made->oom_fd = made->pids_fd = -1;
+	(void)snprintf(name, sizeof(name), "slot-%04u-g%u", slot, generation);
+	r = make(made, limits, name, cgroup, err);
+	if (r < 0) {
+		(void)remove_paths(made);
+		slot_limits_free(made);
+		return r;
+	}
+	*ret_limits = made;
+	return 0;
+}
+
+static void remove_work(void *data)
+{
+	struct slot_limits *slot = data;
+
+	slot->left = !remove_paths(slot);
+}
+
+static void unlink_leaving(struct limits *limits, struct slot_limits *slot)
+{
+	if (slot->prev)
+		slot->prev->next = slot->next;
+	else
+		limits->leaving = slot->next;
+	if (slot->next)
+		slot->next->prev = slot->prev;
+	limits->leaving_count--;
+}
+
+static void handle_removed(void *data)
+{
+	struct slot_limits *slot = data;
+	struct limits *limits = slot->limits;
+
+	if (limits) {
+		if (slot->left)
+			log_warn("%s; the next start will try again", slot->why.text);
+		unlink_leaving(limits, slot);
+	}
+	slot_limits_free(slot);
+	if (limits && limits->leaving_count == 0 && limits->gone)
+		limits->gone(limits->data);
+}
+
+static bool has_paths(const struct slot_limits *slot)
+{
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		if (slot->paths[c])
+			return true;
+	return false;
+}
+
+void slot_limits_discard(struct limits *limits, struct slot_limits *slot)
+{
+	if (!slot)
+		return;
+	if (!has_paths(slot) ||
+		loop_work(limits->loop, remove_work, handle_removed, slot, NULL) < 0) {
+		(void)remove_paths(slot);
+		slot_limits_free(slot);
+		return;
+	}
+	slot->limits = limits;
+	slot->next = limits->leaving;
+	if (slot->next)
+		slot->next->prev = slot;
+	limits->leaving = slot;
+	limits->leaving_count++;
+}
+
+unsigned limits_leaving(const struct limits *limits)
+{
+	return limits->leaving_count;
+}
+
+void limits_on_gone(struct limits *limits, loop_fn *fn, void *data)
+{
+	limits->gone = fn;
+	limits->data = data;
+}
+
+const int *slot_limits_joins(const struct slot_limits *slot, unsigned *ret_count)
+{
+	*ret_count = slot->join_count;
+	return slot->joins;
+}
+
+void slot_limits_joined(struct slot_limits *slot)
+{
+	while (slot->join_count > 0)
+		(void)close(slot->joins[--slot->join_count]);
+}
+
+int slot_limits_commands_fd(const struct slot_limits *slot)
+{
+	return slot->commands_fd;
+}
+
+void slot_limits_add_paths(const struct slot_limits *slot, struct strbuf *out)
+{
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		if (slot->paths[c])
+			strbuf_addf(out, "\n%s", slot->paths[c]);
+}
+
+/* ---- Limits that were met ---- */
+
+static uint64_t count_in(int fd, const char *key)
+{
+	char text[512] = "";
+
+	if (fd < 0 || pread(fd, text, sizeof(text) - 1, 0) <= 0)
+		return 0;
+	return cgroup_event_count(text, key);
+}
+
+struct limits_met slot_limits_met(const struct slot_limits *slot)
+{
+	return (struct limits_met){
+		.oom = count_in(slot->oom_fd, "oom_kill"),
+		.pids = count_in(slot->pids_fd, "max"),
+	};
+}
+
+enum reason limits_reason(
+	struct limits_met before, struct limits_met after, bool alone, int returncode)
+{
+	if (!alone && returncode == 0)
+		return REASON_NONE;
+	if (after.oom > before.oom)
+		return REASON_OOM;
+	return after.pids > before.pids ? REASON_PIDS : REASON_NONE;
+}
