@@ -114,6 +114,10 @@ static void report_unsent(struct bubble *bubble, const struct outgoing *outgoing
 	report.id = request.id;
 	if (request.kind == INIT_EXEC)
 		(void)bubble_handle_report(bubble, &report);
+	report.kind = INIT_SOCKET_MADE;
+	if (request.kind == INIT_SOCKET)
+		(void)bubble_handle_socket(
+			bubble, &report, &(struct attached){.fd = -1, .pidfd = -1});
 }
 
 void bubble_send_queued(struct bubble *bubble)

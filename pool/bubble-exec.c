@@ -100,7 +100,7 @@ void bubble_join_commands(struct bubble *bubble, int tasks_fd)
 	bubble->join_fd = tasks_fd;
 }
 
-static bool is_alive(const struct bubble *bubble)
+bool bubble_is_alive(const struct bubble *bubble)
 {
 	return bubble->ready && !bubble->ended && !bubble->init_dead && !bubble->control_closed;
 }
@@ -111,7 +111,7 @@ int bubble_exec_start(struct bubble *bubble, const struct bubble_exec_options *o
 	struct bubble_exec *exec;
 	int r;
 
-	if (!is_alive(bubble))
+	if (!bubble_is_alive(bubble))
 		return error_reason(err, ENOTCONN, REASON_SLOT_LOST, "slot %u has no living init",
 			bubble->slot);
 	if (!options->argv[0])
@@ -149,7 +149,7 @@ void bubble_exec_signal(struct bubble_exec *exec, int signal)
 {
 	struct init_request request = {.kind = INIT_SIGNAL, .id = exec->id, .signal = signal};
 
-	if (is_alive(exec->bubble))
+	if (bubble_is_alive(exec->bubble))
 		send_plain(exec->bubble, &request);
 }
 
@@ -266,7 +266,7 @@ static void handle_ping_timer(void *data)
 void bubble_ping(
 	struct bubble *bubble, uint64_t timeout_ms, void (*pong)(void *data, int r), void *data)
 {
-	bool alive = is_alive(bubble);
+	bool alive = bubble_is_alive(bubble);
 	struct init_request request = {.kind = INIT_PING, .id = bubble->ping_id + 1};
 
 	assert(!bubble->pong);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,7 +13,12 @@
 #include "config/settings.h"
 #include "pool/bubble-private.h"
 #include "pool/init/image.h"
+#include "pool/net.h"
 #include "pool/syscall-filter.h"
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
@@ -99,11 +105,25 @@ static void fill_setup(struct bubble_kit *kit)
 		.open_files = config->slot.nofile,
 		.file_size = config->slot.file_size,
 		.filter_count = (uint32_t)(kit->filter_size / 8),
+		.target_count = kit->targets.inside_count,
+		.network = net_is_forwarded(config) ? INIT_NETWORK_LOW_PORTS : 0,
 	};
 	if (config->slot.storage == STORAGE_TMPFS) {
 		kit->setup.storage_size = config->slot.size;
 		kit->setup.storage_inodes = config->slot.inodes;
 	}
+}
+
+/* What init passes off as a socket of the slot's must not be one of ours. Linux 5.14. */
+static uint64_t network_cookie(void)
+{
+	CLEANUP(closep) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint64_t cookie = 0;
+	socklen_t size = sizeof(cookie);
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size) < 0)
+		return 0;
+	return cookie;
 }
 
 static int fill_kit(struct bubble_kit *kit, const char *etc_path, struct error *err)
@@ -118,9 +138,13 @@ static int fill_kit(struct bubble_kit *kit, const char *etc_path, struct error *
 		r = syscall_filter_create(&kit->filter, &kit->filter_size, err);
 	if (r == 0)
 		r = bubble_images_create(kit, etc_path, err);
-	if (r == 0)
-		fill_setup(kit);
-	return r;
+	if (r == 0 && net_is_forwarded(kit->config))
+		r = net_targets_parse(&kit->config->slot.reach, &kit->targets, err);
+	if (r < 0)
+		return r;
+	kit->network_cookie = network_cookie();
+	fill_setup(kit);
+	return 0;
 }
 
 int bubble_kit_create(const struct config *config, const char *etc_path,
@@ -129,8 +153,8 @@ int bubble_kit_create(const struct config *config, const char *etc_path,
 	struct bubble_kit *kit;
 	int r;
 
-	if (config->slot.network != NETWORK_NONE && config->slot.network != NETWORK_HOST)
-		return error_set(err, EINVAL, "slot.network: only none and host are there yet");
+	if (config->slot.network == NETWORK_NAT)
+		return error_set(err, EINVAL, "slot.network: nat is not there yet");
 	kit = calloc(1, sizeof(*kit));
 	if (!kit)
 		return error_set(err, ENOMEM, "no memory for the slots' kit");
@@ -154,5 +178,6 @@ void bubble_kit_destroy(struct bubble_kit *kit)
 	free(kit->bwrap);
 	bubble_images_destroy(kit);
 	free(kit->filter);
+	net_targets_fini(&kit->targets);
 	free(kit);
 }

@@ -2,7 +2,7 @@
 /*
  * bubble-private.h: what the files of bubble.h share. bubble-kit.c and bubble-words.c make what
  * bwrap is told, bubble-spawn.c starts it, bubble-channel.c carries messages, bubble-exec.c
- * commands and pings, bubble.c life and death. Threads: loop.
+ * commands and pings, bubble-net.c sockets, bubble.c life and death. Threads: loop.
  */
 #ifndef POOL_BUBBLE_PRIVATE_H
 #define POOL_BUBBLE_PRIVATE_H
@@ -17,6 +17,7 @@
 #include "base/strbuf.h"
 #include "pool/bubble.h"
 #include "pool/init/protocol.h"
+#include "pool/net-targets.h"
 
 struct loop_timer;
 struct loop_watch;
@@ -53,6 +54,8 @@ struct bubble_kit {
 	struct init_setup setup;
 	void *filter;
 	size_t filter_size;
+	struct net_targets targets; /* of reach */
+	uint64_t network_cookie;    /* of the daemon's own network namespace; 0: not known */
 };
 
 struct bubble {
@@ -85,6 +88,10 @@ struct bubble {
 
 	struct bubble_exec *execs; /* by id */
 	uint32_t next_id;
+
+	int listeners[INIT_TARGETS_MAX]; /* by target; -1: none, or taken */
+	struct bubble_socket *sockets;   /* asked for, by id */
+	uint32_t next_socket_id;
 
 	void (*pong)(void *data, int r);
 	void *pong_data;
@@ -140,8 +147,21 @@ int bubble_receive(
 
 /* Handles STARTED, START_FAILED, DONE and PONG. -EPROTO: init would not say that. */
 int bubble_handle_report(struct bubble *bubble, const struct init_report *report);
+/* Ready, and to be talked to. */
+bool bubble_is_alive(const struct bubble *bubble);
 /* The bubble is dead: every exec is lost, a ping is answered. */
 void bubble_lose_execs(struct bubble *bubble);
 void bubble_forget_execs(struct bubble *bubble);
+
+/* Handles LISTENER and SOCKET_MADE; takes the descriptor over when it is good. -EPROTO: init would
+ * not say that. */
+int bubble_handle_socket(
+	struct bubble *bubble, const struct init_report *report, struct attached *attached);
+/* Before READY: every listener that must be there is. */
+bool bubble_has_listeners(const struct bubble *bubble);
+void bubble_init_sockets(struct bubble *bubble);
+/* The bubble is dead: nobody gets a socket any more (-ENOTCONN). */
+void bubble_lose_sockets(struct bubble *bubble);
+void bubble_forget_sockets(struct bubble *bubble);
 
 #endif

@@ -51,8 +51,10 @@ static int send_setup(int control_fd, const struct bubble_kit *kit)
 	struct iovec parts[] = {
 		{.iov_base = (void *)&kit->setup, .iov_len = sizeof(kit->setup)},
 		{.iov_base = kit->filter, .iov_len = kit->filter_size},
+		{.iov_base = (void *)kit->targets.inside,
+			.iov_len = kit->targets.inside_count * sizeof(struct init_target)},
 	};
-	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
 
 	return sendmsg(control_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }

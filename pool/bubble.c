@@ -161,6 +161,7 @@ static void end_when_dead(struct bubble *bubble)
 	stop_watching(bubble);
 	bubble_drop_queue(bubble);
 	bubble_lose_execs(bubble);
+	bubble_lose_sockets(bubble);
 	why = bubble->why;
 	bubble->hooks.died(bubble->hooks.data, &why);
 }
@@ -253,6 +254,8 @@ static int handle_ready(
 {
 	if (bubble->ready || bubble->pidfd < 0 || attached->fd < 0 || report->status < 0)
 		return -EPROTO;
+	if (!bubble_has_listeners(bubble))
+		return -EPROTO;
 	bubble->landlock_abi = report->status;
 	bubble->root_fd = take_fd(&attached->fd);
 	bubble->ready = true;
@@ -273,6 +276,8 @@ static int dispatch(
 		return handle_hello(bubble, attached);
 	if (report->kind == INIT_READY)
 		return handle_ready(bubble, report, attached);
+	if (report->kind == INIT_LISTENER || report->kind == INIT_SOCKET_MADE)
+		return bubble_handle_socket(bubble, report, attached);
 	if (attached->fd >= 0)
 		return -EPROTO;
 	if (report->kind == INIT_SUCCESSOR)
@@ -462,6 +467,7 @@ int bubble_spawn(struct loop *loop, struct bubble_kit *kit, const struct bubble_
 	bubble->queue_end = &bubble->queue;
 	bubble->runner_fd = bubble->successor_fd = bubble->complaints_fd = bubble->control_fd = -1;
 	bubble->pidfd = bubble->root_fd = bubble->join_fd = -1;
+	bubble_init_sockets(bubble);
 	r = bubble_spawn_runner(bubble, options, err);
 	if (r == 0)
 		r = watch_all(bubble, err);
@@ -491,6 +497,7 @@ void bubble_destroy(struct bubble *bubble)
 	stop_watching(bubble);
 	bubble_drop_queue(bubble);
 	bubble_forget_execs(bubble);
+	bubble_forget_sockets(bubble);
 	close_fds(bubble);
 	free(bubble);
 }

@@ -130,6 +130,24 @@ void bubble_exec_forget(struct bubble_exec *exec);
 /* Sends a signal to the leader's process group through init (where no cgroup of its own exists). */
 void bubble_exec_signal(struct bubble_exec *exec, int signal);
 
+/*
+ * The listener that init has made for target `number` of the kit, moved out: the caller's from now
+ * on. -1: there is none (it was optional), or it was taken.
+ */
+int bubble_take_listener(struct bubble *bubble, unsigned number);
+
+/* fd is the receiver's: a TCP socket of the slot's network, not connected, not blocking. Negative:
+ * -errno. */
+typedef void bubble_socket_fn(void *data, int fd);
+struct bubble_socket;
+
+/* Asks init for a socket; got() runs once, later, unless it is forgotten. -ENOTCONN, -ENOMEM: it
+ * does not run. */
+int bubble_socket_ask(struct bubble *bubble, bool v6, bubble_socket_fn *got, void *data,
+	struct bubble_socket **ret_socket);
+/* Its got() never runs. Accepts NULL. */
+void bubble_socket_forget(struct bubble_socket *socket);
+
 /* Asks init for a sign of life; pong() runs once: r 0, or -ETIMEDOUT after timeout_ms, or
  * -ENOTCONN. One at a time. */
 void bubble_ping(

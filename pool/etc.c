@@ -17,6 +17,7 @@
 #include "config/settings.h"
 #include "pool/environment.h"
 #include "pool/etc-private.h"
+#include "pool/net.h"
 
 /* What the dynamic linker, resolvers and TLS libraries need. Absent ones are passed over. */
 static const char *const copied[] = {
@@ -138,12 +139,16 @@ static void group_text(const struct config *config, struct strbuf *text)
 
 static void hosts_text(const struct config *config, struct strbuf *text)
 {
+	net_add_hosts(config, text);
 	strbuf_adds(text, "127.0.0.1\tlocalhost slot\n::1\tlocalhost slot\n");
 }
 
 static void resolv_text(const struct config *config, struct strbuf *text)
 {
-	strbuf_adds(text, "# no network, no servers\n");
+	if (config->slot.network == NETWORK_NAT)
+		strbuf_adds(text, "nameserver " NET_NAT_RESOLVER "\n");
+	else
+		strbuf_adds(text, "# no network, no servers\n");
 }
 
 static void hostname_text(const struct config *config, struct strbuf *text)

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "config/settings.h"
+#include "pool/net.h"
 #include "pool/pool-private.h"
 
 /* Somebody who wants a slot. It is in the queue until its outcome is known, then among the finished
@@ -193,6 +194,7 @@ static void lend(struct slot *slot, struct loan_request *request)
 	slot->output_budget = slot->pool->config->exec.spool_budget;
 	slot->end_reason = REASON_NONE;
 	request->slot = slot;
+	slot_net_lend(slot->net);
 	(void)slot_step(slot, SLOT_LEND, REASON_NONE);
 	finish(request);
 }

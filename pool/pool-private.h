@@ -27,9 +27,11 @@ struct bubble_kit;
 struct cgroups;
 struct limits;
 struct loan_request;
+struct net;
 struct run;
 struct slot_cgroup;
 struct slot_limits;
+struct slot_net;
 struct trash;
 
 enum {
@@ -71,6 +73,7 @@ struct pool {
 	struct error cgroups_error; /* why */
 	struct limits *limits;
 	struct trash *trash;
+	struct net *net;
 	char *slots_dir, *trash_dir; /* absolute */
 	int slots_fd;                /* locked */
 	char run_id[RANDOM_WORD];
@@ -128,13 +131,14 @@ struct slot {
 	struct bubble *bubble;      /* NULL: none, or not yet */
 	struct slot_cgroup *cgroup; /* lives as long as the bubble */
 	struct slot_limits *limits; /* the same */
-	bool booted;                /* the bubble is READY and not known to be dead */
-	bool in_turn;               /* counted in pool::starting_count */
-	bool overdue;               /* counted in pool::overdue_count instead */
-	uint64_t turn_ms;           /* when its turn began */
-	uint64_t step_ms;           /* when a step began that has a deadline; 0: none */
-	bool step_said;             /* that it is late */
-	bool preparing;             /* its directories are being made */
+	struct slot_net *net;
+	bool booted;      /* the bubble is READY and not known to be dead */
+	bool in_turn;     /* counted in pool::starting_count */
+	bool overdue;     /* counted in pool::overdue_count instead */
+	uint64_t turn_ms; /* when its turn began */
+	uint64_t step_ms; /* when a step began that has a deadline; 0: none */
+	bool step_said;   /* that it is late */
+	bool preparing;   /* its directories are being made */
 	bool waits_for_turn;
 	bool tried; /* its first start has succeeded or failed */
 	struct slot *next_start;

@@ -14,10 +14,12 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "config/settings.h"
 #include "pool/bubble.h"
 #include "pool/cgroup.h"
 #include "pool/events.h"
+#include "pool/net.h"
 #include "pool/pool-private.h"
 #include "pool/slot-limits.h"
 #include "pool/state-dir.h"
@@ -236,6 +238,7 @@ static void slot_free(struct slot *slot)
 	if (!slot)
 		return;
 	loop_timer_stop(slot->retry);
+	slot_net_destroy(slot->net);
 	bubble_destroy(slot->bubble);
 	slot_cgroup_discard(slot->pool->cgroups, slot->cgroup);
 	slot_limits_free(slot->limits);
@@ -262,6 +265,7 @@ void pool_destroy(struct pool *pool)
 	cgroups_close(pool->cgroups);
 	limits_close(pool->limits);
 	trash_destroy(pool->trash);
+	net_destroy(pool->net);
 	bubble_kit_destroy(pool->kit);
 	closep(&pool->slots_fd);
 	free(pool->slots_dir);
@@ -364,6 +368,15 @@ static int open_places(struct pool *pool, struct error *err)
 	return r;
 }
 
+static int open_net(struct pool *pool, struct error *err)
+{
+	int r = net_create(pool->loop, pool->config, &pool->net, err);
+
+	for (unsigned i = 0; r == 0 && i < pool->slot_count; i++)
+		r = slot_net_create(pool->net, i, &pool->slots[i]->net, err);
+	return r;
+}
+
 static int open_kit(struct pool *pool, struct error *err)
 {
 	CLEANUP(freep) char *etc_path = absolute(pool->config->dressage.state_dir, "etc");
@@ -420,6 +433,8 @@ static int pool_fill(struct pool *pool, struct error *err)
 		r = open_places(pool, err);
 	if (r == 0)
 		r = create_slots(pool, err);
+	if (r == 0)
+		r = open_net(pool, err);
 	if (r == 0)
 		r = open_cgroups(pool, err);
 	if (r == 0)
@@ -504,6 +519,29 @@ const char *pool_cgroups(const struct pool *pool)
 const char *pool_cgroups_error(const struct pool *pool)
 {
 	return pool->cgroups ? "" : pool->cgroups_error.text;
+}
+
+static bool is_v6(const char *host)
+{
+	return strchr(host, ':') != NULL;
+}
+
+int slot_url(struct slot *slot, uint16_t port, struct strbuf *out, struct error *err)
+{
+	const char *host = slot->pool->config->pool.advertise_ip;
+	uint16_t host_port;
+	int r = slot_net_open_port(slot->net, port, &host_port, err);
+
+	if (r < 0)
+		return r;
+	host = host[0] ? host : "127.0.0.1";
+	strbuf_addf(out, is_v6(host) ? "http://[%s]:%u" : "http://%s:%u", host, host_port);
+	return 0;
+}
+
+uint16_t slot_own_port(const struct slot *slot)
+{
+	return slot_net_own_port(slot->net);
 }
 
 int slot_root_fd(const struct slot *slot)

@@ -30,6 +30,7 @@ struct loop;
 struct operation;
 struct pool;
 struct slot;
+struct strbuf;
 
 struct pool_hooks {
 	/* A lent slot's init has died. It stays the holder's (LOST) until pool_return(). */
@@ -100,6 +101,15 @@ int pool_restart_slot(struct pool *pool, unsigned number, struct error *err);
  */
 struct operation *slot_run(
 	struct slot *slot, const struct command *command, command_ended_fn *ended, void *data);
+
+/*
+ * Appends the URL under which the port inside a lent slot is reached from outside, and opens it if
+ * it is not yet; it stays so until pool_return(). -EOPNOTSUPP (no network), -ENOTCONN (slot_lost),
+ * -EMFILE.
+ */
+int slot_url(struct slot *slot, uint16_t port, struct strbuf *out, struct error *err);
+/* The host port that is the slot's own: of the first port that is opened. 0: it has no network. */
+uint16_t slot_own_port(const struct slot *slot);
 
 /* What a slot is, for whoever shows it. Strings live until the next turn of the loop. */
 struct slot_view {

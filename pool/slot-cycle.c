@@ -19,6 +19,7 @@
 #include "pool/cgroup.h"
 #include "pool/events.h"
 #include "pool/journal.h"
+#include "pool/net.h"
 #include "pool/pool-private.h"
 #include "pool/process.h"
 #include "pool/slot-dirs.h"
@@ -250,6 +251,7 @@ static void handle_died(void *data, const struct error *bubble_why)
 	slot->ping_pending = false;
 	slot->kill_why = ERROR_NONE;
 	runs_abandon(slot, slot->end_reason ? slot->end_reason : REASON_SLOT_LOST);
+	slot_net_detach(slot->net);
 	bubble_destroy(take_ptr(&slot->bubble));
 	discard_cgroups(slot);
 	switch (slot->state) {
@@ -282,6 +284,7 @@ static void handle_ready(void *data)
 	slot->last_pong_ms = slot->ready_ms = loop_now_ms();
 	slot_forget_former(slot);
 	slot->end_reason = REASON_NONE;
+	slot_net_attach(slot->net, slot->bubble);
 	(void)slot_step(slot, SLOT_BOOTED, REASON_NONE);
 	leave_turn(slot);
 }
@@ -502,6 +505,7 @@ void slot_begin_release(struct slot *slot, enum reason reason)
 	slot->end_reason = reason;
 	if (!slot_step(slot, SLOT_RELEASE, reason))
 		return;
+	slot_net_take_back(slot->net);
 	if (slot->bubble)
 		slot_kill(slot);
 	else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * init.h: the parts of the program that is pid 1 of a slot. main.c decides which of its two uses is
- * meant, setup.c (with landlock.c) builds and locks the slot, serve.c is the loop that then runs
- * until death, command.c starts commands.
+ * meant, setup.c (with landlock.c and network.c) builds and locks the slot, serve.c is the loop
+ * that then runs until death, command.c starts commands.
  *
  * One thread. Memory is not shared with what runs inside: the process is not dumpable, and its
  * image is not theirs.
@@ -30,6 +30,17 @@ int setup_slot(int *ret_root_fd, int *ret_landlock, const char **ret_step);
 
 /* Sends a report, waiting for room. False when the daemon is gone. */
 bool report_send(const struct init_report *report, int fd);
+
+/* Writes a short text into an existing file, whole. -errno. */
+int write_file(const char *path, const char *text);
+
+/*
+ * Makes the addresses of the targets the slot's own and sends a listener for each to the daemon.
+ * Needs the capabilities of the namespace that owns the network. -errno.
+ */
+int network_open(const struct init_setup *options, const struct init_target *targets);
+/* A new TCP socket of the slot's network, not connected. -errno. */
+int network_socket(bool v6);
 
 /* The loop: returns when the daemon is gone. */
 void serve(void);

@@ -7,12 +7,14 @@
  *	SUCCESSOR       ->                      from the exec helper, where there is a cgroup
  *	HELLO           ->                      init's pidfd comes with it
  *	                <-           SETUP      sent before init even runs; it waits in the socket
+ *	LISTENER + fd   ->                      one for each target of SETUP
  *	READY + fd of / ->                      or FAILED with the step's name, and init exits
  *	                <-           EXEC + fds any number of commands, side by side
  *	STARTED         ->                      when a command lives for more than an instant
  *	DONE            ->                      its leader was reaped; or START_FAILED, instead
- *	                <-           SIGNAL, PING
+ *	                <-           SIGNAL, PING, SOCKET
  *	PONG            ->
+ *	SOCKET_MADE + fd ->                     a socket of the slot's network, or why there is none
  *
  * When the daemon's end is closed, init exits and the slot dies with it. Both sides are built from
  * the same tree and pass structs as they lie in memory; a version that differs ends the start. What
@@ -23,7 +25,7 @@
 
 #include <stdint.h>
 
-enum { INIT_PROTOCOL_VERSION = 3 };
+enum { INIT_PROTOCOL_VERSION = 4 };
 
 /* Descriptors that the daemon's spawn leaves open for bwrap, and bwrap for init. */
 enum {
@@ -41,6 +43,7 @@ enum {
 	INIT_PAYLOAD_MAX = 8 * 1024 * 1024,
 	INIT_FILTER_MAX = 4096, /* instructions: the kernel's BPF_MAXINSNS */
 	INIT_FDS_MAX = 7,
+	INIT_TARGETS_MAX = 64,
 };
 
 enum init_request_kind {
@@ -48,9 +51,24 @@ enum init_request_kind {
 	INIT_EXEC,
 	INIT_SIGNAL,
 	INIT_PING,
+	INIT_SOCKET,
 };
 
-/* The first message to init. The seccomp program's instructions (8 bytes each) follow it. */
+enum init_network {
+	/* it is not the host's: commands may listen on ports below 1024 */
+	INIT_NETWORK_LOW_PORTS = 1u << 0,
+};
+
+/* An address and port that init listens on inside; the address is made the slot's own. */
+struct init_target {
+	uint16_t family;     /* AF_INET, AF_INET6 */
+	uint16_t port;       /* host byte order */
+	uint16_t optional;   /* the slot starts without it too: no LISTENER comes then */
+	uint8_t address[16]; /* network byte order */
+};
+
+/* The first message to init. The seccomp program's instructions (8 bytes each) follow it, then the
+ * targets. */
 struct init_setup {
 	uint32_t version;
 	uint32_t kind;
@@ -59,6 +77,8 @@ struct init_setup {
 	uint32_t open_files;   /* RLIMIT_NOFILE; 0: as inherited */
 	uint64_t file_size;    /* RLIMIT_FSIZE, bytes; 0: none */
 	uint32_t filter_count; /* instructions */
+	uint32_t target_count;
+	uint32_t network; /* enum init_network */
 	uint32_t reserved;
 	uint64_t storage_size, storage_inodes; /* of the tmpfs of its files; 0: they are bound */
 };
@@ -72,11 +92,15 @@ enum init_exec_flags {
 	INIT_EXEC_JOIN_FD = 1u << 3,
 };
 
+enum init_socket_flags {
+	INIT_SOCKET_V6 = 1u << 0, /* else v4 */
+};
+
 /* Every later message to init. An EXEC is followed by cwd, argv and environment, each string with
  * its NUL. */
 struct init_request {
 	uint32_t kind;
-	uint32_t id; /* of the command, or the ping's own number */
+	uint32_t id; /* of the command, or the ping's or socket's own number */
 	uint32_t flags;
 	int32_t signal;
 	uint32_t argc, envc;
@@ -93,6 +117,8 @@ enum init_report_kind {
 	INIT_START_FAILED,
 	INIT_DONE,
 	INIT_PONG,
+	INIT_LISTENER, /* id: of the target, from 0 */
+	INIT_SOCKET_MADE,
 };
 
 /* Every message from init. Fields that its kind does not use are 0. */
@@ -103,7 +129,7 @@ struct init_report {
 	/* SUCCESSOR: of bwrap, on the host. STARTED, DONE: of the leader, inside; also its process
 	 * group and session. */
 	int32_t pid;
-	int32_t error; /* FAILED, START_FAILED: errno */
+	int32_t error; /* FAILED, START_FAILED, SOCKET_MADE: errno */
 	/* DONE: as wait4() gives it. READY: the ABI of Landlock that scopes the slot, 0: none */
 	int32_t status;
 	char step[24];              /* FAILED, START_FAILED: what failed; NUL-terminated */

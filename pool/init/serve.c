@@ -225,6 +225,25 @@ static void handle_ping(struct server *server)
 	report(server, &pong);
 }
 
+/*
+ * init keeps no part in the connection. Where the kernel lets no more descriptors of this user be
+ * under way, the daemon is told so instead.
+ */
+static void handle_socket(struct server *server)
+{
+	struct init_report made = report_of(INIT_SOCKET_MADE, server->request->id);
+	int fd = network_socket(server->request->flags & INIT_SOCKET_V6);
+
+	if (fd >= 0 && report_send(&made, fd)) {
+		(void)close(fd);
+		return;
+	}
+	made.error = fd < 0 ? -fd : errno;
+	if (fd >= 0)
+		(void)close(fd);
+	report(server, &made);
+}
+
 static size_t received_fds(struct msghdr *message, int *fds)
 {
 	size_t count = 0;
@@ -249,6 +268,9 @@ static void dispatch(struct server *server, size_t size, int *fds, size_t fd_cou
 		return;
 	case INIT_PING:
 		handle_ping(server);
+		return;
+	case INIT_SOCKET:
+		handle_socket(server);
 		return;
 	default:
 		server->daemon_gone = true;

@@ -30,6 +30,7 @@
 struct setup {
 	struct init_setup options;
 	struct sock_filter filter[INIT_FILTER_MAX];
+	struct init_target targets[INIT_TARGETS_MAX];
 	int root_fd, landlock;
 };
 
@@ -41,23 +42,32 @@ static int say_hello(struct setup *setup)
 	return report_send(&hello, -1) ? 0 : -EPIPE;
 }
 
+/* The targets come behind the instructions, in the same message. */
 static int receive_options(struct setup *setup)
 {
+	struct init_setup *options = &setup->options;
 	struct iovec parts[] = {
-		{.iov_base = &setup->options, .iov_len = sizeof(setup->options)},
-		{.iov_base = setup->filter, .iov_len = sizeof(setup->filter)},
+		{.iov_base = options, .iov_len = sizeof(*options)},
+		{.iov_base = setup->filter, .iov_len = 0},
+		{.iov_base = setup->targets, .iov_len = sizeof(setup->targets)},
 	};
-	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-	ssize_t size = recvmsg(INIT_CONTROL_FD, &message, 0);
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 1};
+	ssize_t size = recvmsg(INIT_CONTROL_FD, &message, MSG_PEEK);
 
 	if (size < 0)
 		return -errno;
-	if (size < (ssize_t)sizeof(setup->options) || setup->options.kind != INIT_SETUP)
+	if (size < (ssize_t)sizeof(*options) || options->kind != INIT_SETUP)
 		return -EPROTO;
-	if (setup->options.version != INIT_PROTOCOL_VERSION)
+	if (options->version != INIT_PROTOCOL_VERSION)
 		return -EPROTONOSUPPORT;
-	if ((size_t)size !=
-		sizeof(setup->options) + setup->options.filter_count * sizeof(*setup->filter))
+	if (options->filter_count > INIT_FILTER_MAX || options->target_count > INIT_TARGETS_MAX)
+		return -EPROTO;
+	parts[1].iov_len = options->filter_count * sizeof(*setup->filter);
+	parts[2].iov_len = options->target_count * sizeof(*setup->targets);
+	message.msg_iovlen = 3;
+	size = recvmsg(INIT_CONTROL_FD, &message, 0);
+	if (size != (ssize_t)(sizeof(*options) + parts[1].iov_len + parts[2].iov_len) ||
+		message.msg_flags & MSG_TRUNC)
 		return -EPROTO;
 	return 0;
 }
@@ -128,7 +138,7 @@ static int limit_ptys(struct setup *setup)
 		"/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "max=64,ptmxmode=0666,mode=0620");
 }
 
-static int write_file(const char *path, const char *text)
+int write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	ssize_t n;
@@ -140,6 +150,12 @@ static int write_file(const char *path, const char *text)
 	r = n < 0 ? -errno : (size_t)n == strlen(text) ? 0 : -EIO;
 	(void)close(fd);
 	return r;
+}
+
+/* With the capabilities of bwrap's namespace, and before any command could take a target's port. */
+static int open_network(struct setup *setup)
+{
+	return network_open(&setup->options, setup->targets);
 }
 
 /* One: ours, below. With 0 our own could not be made. */
@@ -302,6 +318,7 @@ static const struct step {
 	{"hidepid", hide_init},
 	{"limit of /dev/shm", limit_shm},
 	{"limit of /dev/pts", limit_ptys},
+	{"network", open_network},
 	{"max_user_namespaces", limit_namespaces},
 	{"read-only /proc/sys", protect_sysctls},
 	{"storage", make_storage},
