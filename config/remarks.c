@@ -117,6 +117,17 @@ static int remark_memory(struct config *config, struct error *err)
 		"slot.memory_high has no effect: it is above slot.memory_max");
 }
 
+static int remark_reach(struct config *config, struct error *err)
+{
+	if (config->slot.reach.count == 0 || config->slot.network == NETWORK_FORWARD ||
+		config->slot.network == NETWORK_NAT)
+		return 0;
+	return config_remark(config, LOG_LEVEL_WARN, err,
+		"slot.reach has no effect: slot.network is %s; set it to forward",
+		config->slot.network == NETWORK_HOST ? "host, where everything can be reached"
+						     : "none");
+}
+
 static int remark_network(struct config *config, struct error *err)
 {
 	if (config->slot.network != NETWORK_HOST)
@@ -187,6 +198,8 @@ int config_collect_remarks(
 		r = remark_memory(config, err);
 	if (r == 0)
 		r = remark_network(config, err);
+	if (r == 0)
+		r = remark_reach(config, err);
 	if (r == 0)
 		r = remark_variables(config, sources->environ, err);
 	return r;

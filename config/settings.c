@@ -446,8 +446,9 @@ const struct setting settings[] = {
 		.words = network_words,
 		.help = "A slot's network: none, its own with listed ways out (forward), its own with all of it (nat), or the machine's (host).",
 		.later = LATER_REFUSED,
-		.later_values = LIST("forward", "nat"),
-		.instead = "use none, or host if the slots may use this machine's network",
+		.later_values = LIST("nat"),
+		.instead =
+			"use forward with reach, or host if the slots may use this machine's network",
 	},
 	{
 		.section = "slot",
@@ -455,7 +456,6 @@ const struct setting settings[] = {
 		REACH(slot.reach),
 		.initial = "",
 		.help = "host:port pairs, parted by blanks, that a slot with network = forward may connect to.",
-		.later = LATER_SAID,
 	},
 	{
 		.section = "slot",

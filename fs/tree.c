@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "config/settings.h"
 #include "fs/control.h"
+#include "fs/endpoints.h"
 #include "fs/growing.h"
 #include "fs/handle.h"
 #include "fs/inode.h"
@@ -50,6 +51,8 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_TTL]              = { "ttl", NODE_LEASE, REQUEST, .render = render_ttl, .verb = &verb_ttl },
 	[NODE_HOLD]             = { "hold", NODE_LEASE, REQUEST, .render = render_hold, .holds = true },
 	[NODE_WAIT]             = { "wait", NODE_LEASE, READ_ONLY, .stream = &stream_wait },
+	[NODE_ENDPOINTS]        = { "endpoints", NODE_LEASE, LISTING },
+	[NODE_ENDPOINT]         = { .parent = NODE_ENDPOINTS, .mode = READ_ONLY, .render = render_endpoint },
 	[NODE_LEASE_LAST_ERROR] = { "last_error", NODE_LEASE, READ_ONLY, .render = render_last_error },
 	[NODE_FS]               = { "fs", NODE_LEASE, DIRECTORY },
 
@@ -89,7 +92,10 @@ int tree_node(const struct control *control, fuse_ino_t ino, struct node *ret_no
 	if (node.kind == NODE_NONE || node.kind >= NODE_KIND_COUNT)
 		return -ESTALE;
 	if (node_of_lease(node.kind)) {
-		node.lease = find_lease(control, ino, node.object);
+		uint64_t serial =
+			node.kind == NODE_ENDPOINT ? endpoint_serial(node.object) : node.object;
+
+		node.lease = find_lease(control, ino, serial);
 		if (!node.lease)
 			return -ESTALE;
 	}
@@ -141,6 +147,8 @@ int tree_child(const struct control *control, const struct node *parent, const c
 		return find_named_lease(control, name, ret_node);
 	if (parent->kind == NODE_SLOTS)
 		return find_slot(control, name, ret_node);
+	if (parent->kind == NODE_ENDPOINTS)
+		return endpoints_find(parent, name, ret_node);
 	for (enum node_kind kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {
 		if (types[kind].parent == parent->kind && types[kind].name &&
 			!strcmp(types[kind].name, name)) {
@@ -198,6 +206,8 @@ void tree_each_child(
 		each_lease(control, visit, data);
 	if (parent->kind == NODE_SLOTS)
 		each_slot(control, visit, data);
+	if (parent->kind == NODE_ENDPOINTS)
+		endpoints_each(parent, visit, data);
 	for (enum node_kind kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {
 		struct node node = *parent;
 

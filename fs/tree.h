@@ -45,6 +45,8 @@ enum node_kind {
 	NODE_TTL,
 	NODE_HOLD,
 	NODE_WAIT,
+	NODE_ENDPOINTS,
+	NODE_ENDPOINT, /* its object has the port too: endpoints.h */
 	NODE_LEASE_LAST_ERROR,
 	NODE_FS, /* only its name is ours: files_enter() makes the node */
 	NODE_SLOT,

@@ -55,7 +55,8 @@ static void add_metadata(struct strbuf *out, const struct lease *lease)
 	json_add_text_key(out, "node_ip", table->node_ip);
 	add_slot(out, lease->slot, lease->generation);
 	if (lease->slot != UINT_MAX)
-		json_add_count_key(out, "port", config->pool.base_port + lease->slot);
+		json_add_count_key(out, "port",
+			lease->port ? lease->port : config->pool.base_port + lease->slot);
 	strbuf_addc(out, '}');
 }
 
@@ -72,9 +73,9 @@ void lease_render(const struct lease *lease, struct strbuf *out)
 	json_add_text_key(out, "trajectory_id", lease->spec.trajectory_id);
 	json_add_text_key(out, "provider", ops->name);
 	json_add_text_key(out, "sandbox_id", sandbox_id(lease));
-	json_add_key(out, "endpoints");
-	strbuf_adds(out, "{}");
-	add_capabilities(out, ops->capabilities);
+	lease_render_endpoints(lease, out);
+	add_capabilities(
+		out, ops->capabilities | (lease_has_endpoints(lease) ? SANDBOX_PUBLIC_URL : 0));
 	add_metadata(out, lease);
 	json_add_text_key(out, "name", lease->name);
 	json_add_text_key(out, "state", lease_state_name(lease->state));

@@ -34,6 +34,7 @@ struct lease {
 	char sandbox_id[256]; /* as the sandbox said, and the two below; they outlive it */
 	unsigned slot;
 	uint32_t generation;
+	uint16_t port;
 	enum lease_state state;
 	enum reason reason;
 	char why[256]; /* the sentence behind the reason; "" when the word says all */
@@ -151,6 +152,10 @@ void lease_creations_free(struct lease_table *table);
 /* Something that a stop waits for has ended. */
 void lease_table_check_stopped(struct lease_table *table);
 
+/* Appends "endpoints": of the services, while they can be reached. */
+void lease_render_endpoints(const struct lease *lease, struct strbuf *out);
+/* Whether it has such, which is a capability. */
+bool lease_has_endpoints(const struct lease *lease);
 /* Appends terminate's reply. */
 void lease_render_end(const struct lease_table *table, const struct released_lease *lease,
 	bool already, struct strbuf *out);

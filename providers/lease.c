@@ -335,6 +335,7 @@ int lease_make(struct lease_table *table, struct sandbox_spec *spec, struct sand
 	(void)snprintf(lease->sandbox_id, sizeof(lease->sandbox_id), "%s", box->sandbox_id);
 	lease->slot = box->slot;
 	lease->generation = box->generation;
+	lease->port = box->port;
 	lease->state = LEASE_ACTIVE;
 	lease->created_at = lease->changed_at = unix_now();
 	make_id(lease);

@@ -107,6 +107,14 @@ int lease_hold(struct lease *lease, struct error *err);
 void lease_let_go(struct lease *lease);
 unsigned lease_holders(const struct lease *lease);
 
+/* The services of its spec, from 0; NULL behind the last one. */
+const struct sandbox_service *lease_service(const struct lease *lease, unsigned number);
+/*
+ * Appends the URL under which a port inside is reached, and opens it if it is not open yet, until
+ * the lease's end. -EOPNOTSUPP: the sandbox has no network; as lease_check_active(); -EMFILE.
+ */
+int lease_url(struct lease *lease, uint16_t port, struct strbuf *out, struct error *err);
+
 /* Why the lease can do nothing more: -ENOTCONN (LOST), -ESTALE (ended); 0 when it can. */
 int lease_check_active(const struct lease *lease, struct error *err);
 /* Runs a command. Errors as slot_run(), and -ESTALE (ended), -ENOTCONN (LOST, with the reason). */

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/operation.h"
+#include "base/strbuf.h"
 #include "pool/pool.h"
 #include "providers/sandbox-provider.h"
 
@@ -36,6 +37,8 @@ struct local_create {
 	bool cancelled;
 	sandbox_created_fn *done;
 	void *data;
+	unsigned port_count;
+	uint16_t ports[]; /* of the spec's services */
 };
 
 /* what the pool says */
@@ -94,13 +97,29 @@ static int open_root(
 		slot_host_gid(slot), ++local->last_serial, ret_root, err);
 }
 
-static int fill_box(struct local_box *box, struct slot *slot, struct error *err)
+static int open_ports(const struct local_create *create, struct slot *slot, struct error *err)
 {
-	struct slot_view view = slot_view(slot);
-	int r = open_root(box->local, slot, &box->base.root, err);
+	int r = 0;
 
+	for (unsigned i = 0; i < create->port_count && r == 0; i++) {
+		CLEANUP(strbuf_fini) struct strbuf url = STRBUF_INIT;
+
+		r = slot_url(slot, create->ports[i], &url, err);
+	}
+	return r;
+}
+
+static int fill_box(const struct local_create *create, struct slot *slot, struct error *err)
+{
+	struct local_box *box = create->box;
+	struct slot_view view = slot_view(slot);
+	int r = open_ports(create, slot, err);
+
+	if (r == 0)
+		r = open_root(box->local, slot, &box->base.root, err);
 	if (r < 0)
 		return r;
+	box->base.port = slot_own_port(slot);
 	box->base.ops = &local_bwrap_ops;
 	box->base.slot = view.number;
 	box->base.generation = view.generation;
@@ -127,7 +146,7 @@ static void handle_lent(void *data, int r, struct slot *slot, const struct error
 	if (r == 0 && create->cancelled)
 		r = error_reason(&err, ECANCELED, REASON_CANCELLED, "the request was cancelled");
 	else if (r == 0)
-		r = fill_box(create->box, slot, &err);
+		r = fill_box(create, slot, &err);
 	if (r == 0)
 		local->boxes[create->box->base.slot] = create->box;
 	else if (slot)
@@ -147,7 +166,8 @@ static struct operation *local_bwrap_create(void *self, const struct sandbox_spe
 	uint64_t wait_ms, sandbox_created_fn *done, void *data)
 {
 	struct local *local = self;
-	struct local_create *create = calloc(1, sizeof(*create));
+	struct local_create *create =
+		calloc(1, sizeof(*create) + spec->service_count * sizeof(create->ports[0]));
 	struct local_box *box = calloc(1, sizeof(*box));
 
 	if (!create || !box)
@@ -158,6 +178,8 @@ static struct operation *local_bwrap_create(void *self, const struct sandbox_spe
 	create->box = box;
 	create->done = done;
 	create->data = data;
+	for (; create->port_count < spec->service_count; create->port_count++)
+		create->ports[create->port_count] = spec->services[create->port_count].port;
 	create->lend = pool_lend(local->pool, spec->trajectory_id, sandbox_spec_image(spec),
 		wait_ms, handle_lent, create);
 	if (create->lend)
@@ -187,6 +209,12 @@ static void local_bwrap_destroy(
 	box->gone = gone;
 	box->gone_data = data;
 	pool_return(box->local->pool, box->slot, reason);
+}
+
+static int local_bwrap_url(
+	struct sandbox *base, uint16_t port, struct strbuf *out, struct error *err)
+{
+	return slot_url(((struct local_box *)base)->slot, port, out, err);
 }
 
 /* the provider */
@@ -270,5 +298,6 @@ const struct sandbox_provider_ops local_bwrap_ops = {
 	.create = local_bwrap_create,
 	.run = local_bwrap_run,
 	.destroy = local_bwrap_destroy,
+	.url = local_bwrap_url,
 	.pool = local_bwrap_pool,
 };

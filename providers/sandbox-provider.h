@@ -41,6 +41,7 @@ struct sandbox {
 	char sandbox_id[256];      /* of a remote sandbox; "": the lease id is used */
 	unsigned slot;             /* local only; UINT_MAX: none */
 	uint32_t generation;       /* local only; 0: none */
+	uint16_t port;             /* local only: its own on the host; 0: none */
 	struct sandbox_root *root; /* NULL: its files are not on this machine */
 	void *lease;               /* the lease table's */
 };
@@ -84,6 +85,12 @@ struct sandbox_provider_ops {
 	 * reusable. Accepts NULL.
 	 */
 	void (*destroy)(struct sandbox *box, enum reason reason, sandbox_gone_fn *gone, void *data);
+
+	/*
+	 * Optional: appends the URL of a port inside, which works from now on until destroy; those
+	 * of the spec's services did not fail at create. -EOPNOTSUPP, -ENOTCONN, -EMFILE.
+	 */
+	int (*url)(struct sandbox *box, uint16_t port, struct strbuf *out, struct error *err);
 
 	/* Optional: the pool behind it, for slots/ and status; NULL: it has none. */
 	struct pool *(*pool)(void *self);

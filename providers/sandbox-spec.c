@@ -17,14 +17,19 @@ static int no_memory(struct error *err)
 	return error_set(err, ENOMEM, "no memory for the sandbox's description");
 }
 
-/* An id is good when it can be a directory's name. */
-static int check_id(const char *id, size_t size, struct error *err)
+/* An id is good when it can be a directory's name; a service is a file's. */
+static int check_name(const char *id, size_t size, const char *field, struct error *err)
 {
 	char name[LEASE_NAME_MAX + 1];
 	int r;
 
 	r = lease_name_encode(id, size, name, err);
-	return r < 0 ? error_wrap(err, "trajectory_id") : 0;
+	return r < 0 ? error_wrap(err, "%s", field) : 0;
+}
+
+static int check_id(const char *id, size_t size, struct error *err)
+{
+	return check_name(id, size, "trajectory_id", err);
 }
 
 struct service_values {
@@ -50,8 +55,9 @@ static int decode_service(const cJSON *item, struct sandbox_service *ret_service
 		sizeof(service_fields) / sizeof(service_fields[0]), &values, err);
 	if (r < 0)
 		return r;
-	if (!values.name[0])
-		return error_set(err, EINVAL, "'name' is empty");
+	r = check_name(values.name, strlen(values.name), "'name'", err);
+	if (r < 0)
+		return r;
 	if (values.health_path[0] != '/')
 		return error_set(err, EINVAL, "'health_path' must begin with '/'");
 	ret_service->name = strdup(values.name);

@@ -366,6 +366,15 @@ static void the_hosts_network_is_remarked(void **state)
 		"slot.network = host: slots can reach whatever this machine can");
 }
 
+static void reach_without_a_network_to_forward_is_remarked(void **state)
+{
+	assert_remarks(&(struct given){.options = NAMES("slot.reach=proxy:80")},
+		"slot.reach has no effect: slot.network is none");
+	assert_remarks(
+		&(struct given){.options = NAMES("slot.reach=proxy:80", "slot.network=host")},
+		"slot.reach has no effect: slot.network is host");
+}
+
 static void a_memory_mark_above_the_limit_is_remarked(void **state)
 {
 	static const char sentence[] =
@@ -413,6 +422,7 @@ int main(void)
 		cmocka_unit_test(a_variable_without_effect_is_remarked_once_with_the_reason),
 		cmocka_unit_test(a_mistyped_variable_is_remarked_with_a_suggestion),
 		cmocka_unit_test(the_hosts_network_is_remarked),
+		cmocka_unit_test(reach_without_a_network_to_forward_is_remarked),
 		cmocka_unit_test(a_memory_mark_above_the_limit_is_remarked),
 	};
 

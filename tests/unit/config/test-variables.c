@@ -190,9 +190,8 @@ static void unshare_net_is_host_or_forward(void **state)
 	assert_shows(
 		&(struct given){.variables = NAMES("DRESSAGE_BLACKBOX_BWRAP_UNSHARE_NET=false")},
 		"slot.network = host  ; DRESSAGE_BLACKBOX_BWRAP_UNSHARE_NET");
-	assert_refused(&(struct given){.variables = NAMES("DRESSAGE_BLACKBOX_BWRAP_UNSHARE_NET=1")},
-		EOPNOTSUPP,
-		"[slot] network = forward (DRESSAGE_BLACKBOX_BWRAP_UNSHARE_NET) is not there yet");
+	assert_shows(&(struct given){.variables = NAMES("DRESSAGE_BLACKBOX_BWRAP_UNSHARE_NET=1")},
+		"slot.network = forward  ; DRESSAGE_BLACKBOX_BWRAP_UNSHARE_NET");
 	assert_refused(
 		&(struct given){.variables = NAMES("DRESSAGE_BLACKBOX_BWRAP_UNSHARE_NET=nat")},
 		EINVAL,

@@ -268,8 +268,8 @@ static void a_directory_lists_what_it_has(void **state)
 	node = walk(world, "leases/a%2Fb");
 	tree_each_child(world->control, &node, add_name, &lease);
 	/* the scripted provider has no files */
-	assert_string_equal(
-		lease.text, "lease.json state run_command terminate ttl hold wait last_error");
+	assert_string_equal(lease.text,
+		"lease.json state run_command terminate ttl hold wait endpoints last_error");
 }
 
 static void an_expired_lease_has_no_files_and_lists_what_refuses(void **state)
@@ -292,8 +292,8 @@ static void an_expired_lease_has_no_files_and_lists_what_refuses(void **state)
 	}
 	node = walk(world, "leases/t");
 	tree_each_child(world->control, &node, add_name, &names);
-	assert_string_equal(
-		names.text, "lease.json state run_command terminate ttl hold wait last_error");
+	assert_string_equal(names.text,
+		"lease.json state run_command terminate ttl hold wait endpoints last_error");
 	(void)walk(world, "leases/t/run_command");
 }
 

@@ -170,7 +170,7 @@ static void bad_services_are_named_by_number(void **state)
 	refuse(SERVICES("3"), "number 1: must be an object, not a number");
 	refuse(SERVICES("{\"name\": \"a\"}"), "number 1: 'port' (a whole number) is missing");
 	refuse(SERVICES("{\"port\": 1}"), "'name' (a string) is missing");
-	refuse(SERVICES("{\"name\": \"\", \"port\": 1}"), "'name' is empty");
+	refuse(SERVICES("{\"name\": \"\", \"port\": 1}"), "number 1: 'name': ");
 	refuse(SERVICES("{\"name\": \"a\", \"port\": 0}"), "between 1 and 65535");
 	refuse(SERVICES("{\"name\": \"a\", \"port\": 65536}"), "between 1 and 65535");
 	refuse(SERVICES("{\"name\": \"a\", \"port\": 1.5}"), "whole number");
@@ -283,7 +283,7 @@ static void a_pool_refuses_what_it_can_never_serve(void **state)
 	config.slot.network = NETWORK_HOST;
 	check_local(black, &config, 0, REASON_NONE, NULL);
 	check_local(white, &config, EPROTOTYPE, REASON_MODE_MISMATCH, "mode blackbox");
-	check_local(service, &config, EINVAL, REASON_NONE, "no endpoints yet");
+	check_local(service, &config, 0, REASON_NONE, NULL);
 }
 
 int main(void)
