@@ -32,7 +32,6 @@ static void count_slots(struct summary *summary)
 {
 	summary->slots = pool_slot_count(summary->pool);
 	summary->queue = pool_queue_length(summary->pool);
-	summary->draining = pool_is_draining(summary->pool);
 	for (unsigned number = 0; number < summary->slots; number++) {
 		struct slot_view view = slot_view(pool_slot(summary->pool, number));
 
@@ -44,7 +43,11 @@ static void count_slots(struct summary *summary)
 
 static struct summary summarize(const struct control *control)
 {
-	struct summary summary = {.pool = lease_table_pool(control->leases), .last_error = ""};
+	struct summary summary = {
+		.pool = lease_table_pool(control->leases),
+		.draining = lease_table_is_draining(control->leases),
+		.last_error = "",
+	};
 
 	if (summary.pool)
 		count_slots(&summary);

@@ -41,7 +41,7 @@ struct fake {
 	struct sandbox_provider_env env;
 	struct fake_slot *slots;
 	unsigned slot_count;
-	bool stopping;
+	bool stopping, draining;
 	struct fake_create *creates; /* in order of asking */
 	struct fake_box *boxes;
 	struct fake_notice started, stopped;
@@ -381,6 +381,8 @@ static void create_step(void *data)
 		create_fail(create, ECANCELED, REASON_CANCELLED, "cancelled");
 	else if (create->fake->stopping)
 		create_fail(create, EBUSY, REASON_STOPPING, "the fake provider is stopping");
+	else if (create->fake->draining && !create->slot)
+		create_fail(create, EBUSY, REASON_DRAINING, "the fake provider is draining");
 	else if (create->slot && create->script.create_fails)
 		create_fail(create, create->script.create_fails, REASON_NONE,
 			"the fake was told to fail");
@@ -558,6 +560,17 @@ static void fake_stop(void *self, provider_done_fn *stopped, void *data)
 	notice_later(&fake->stopped, stopped, data);
 }
 
+static void fake_drain(void *self, bool drain)
+{
+	struct fake *fake = self;
+	struct fake_create *create;
+
+	fake->draining = drain;
+	DL_FOREACH (fake->creates, create)
+		if (drain && !create->slot)
+			loop_timer_restart(create->timer, 0);
+}
+
 static int fake_check(void *self, const struct sandbox_spec *spec, struct error *err)
 {
 	const struct fake *fake = self;
@@ -572,6 +585,7 @@ const struct sandbox_provider_ops fake_ops = {
 	.close = fake_close,
 	.start = fake_start,
 	.stop = fake_stop,
+	.drain = fake_drain,
 	.check = fake_check,
 	.create = fake_create,
 	.run = fake_run,

@@ -409,19 +409,20 @@ static int try_at_once(struct lease_table *table, const struct sandbox_spec *spe
 	struct lease *lease = lease_find(table, spec->trajectory_id);
 	int r;
 
-	if (!lease)
-		return 1;
-	if (exclusive)
+	if (lease && exclusive)
 		return check_exclusive(lease, err);
-	if (lease->state == LEASE_ACTIVE || lease->state == LEASE_STARTING) {
+	if (lease && (lease->state == LEASE_ACTIVE || lease->state == LEASE_STARTING)) {
 		r = check_same(&lease->spec, spec, err);
 		if (r == 0)
 			*ret_lease = lease;
 		return r;
 	}
+	if (table->draining)
+		return error_reason(err, EBUSY, REASON_DRAINING,
+			"the pool is draining and takes no new leases (control: undrain)");
 	/* its sandbox is needed; an EXPIRED one has none any more and stays until there is another
 	 */
-	if (lease->state == LEASE_LOST)
+	if (lease && lease->state == LEASE_LOST)
 		lease_end(lease, REASON_TERMINATED, NULL);
 	return 1;
 }

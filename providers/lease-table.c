@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "config/settings.h"
+#include "pool/events.h"
 
 static int open_provider(struct lease_table *table, struct error *err)
 {
@@ -142,6 +143,29 @@ void lease_table_stop(struct lease_table *table, lease_done_fn *stopped, void *d
 	while (table->shown)
 		lease_end(table->shown, REASON_STOPPING, NULL);
 	lease_table_check_stopped(table);
+}
+
+/* drain */
+
+void lease_table_drain(struct lease_table *table, bool drain)
+{
+	if (table->draining == drain || table->stopping)
+		return;
+	table->draining = drain;
+	events_add(table->events, &(struct event){
+					  .kind = "daemon",
+					  .id = "dressagefs",
+					  .from = drain ? "READY" : "DRAINING",
+					  .to = drain ? "DRAINING" : "READY",
+					  .reason = drain ? REASON_DRAINING : REASON_NONE,
+				  });
+	if (table->ops->drain)
+		table->ops->drain(table->provider, drain);
+}
+
+bool lease_table_is_draining(const struct lease_table *table)
+{
+	return table->draining;
 }
 
 /* looking up */

@@ -114,7 +114,7 @@ struct lease_table {
 	struct lease_waiter *cancelled; /* to be told so */
 	struct lease_answer *answers;
 	unsigned renderings; /* results that workers are at */
-	bool stopping, provider_told, provider_stopped;
+	bool draining, stopping, provider_told, provider_stopped;
 	lease_done_fn *started, *done; /* done: of the stop */
 	void *started_data, *done_data;
 };

@@ -57,6 +57,10 @@ typedef void lease_done_fn(void *data, int r, const struct error *err);
 void lease_table_start(struct lease_table *table, lease_done_fn *started, void *data);
 /* Ends every lease (reason stopping), then the provider. */
 void lease_table_stop(struct lease_table *table, lease_done_fn *stopped, void *data);
+/* While it drains no new lease is made (-EBUSY, draining), those in line are told so, and leases
+ * that are there go on. Twice is harmless. */
+void lease_table_drain(struct lease_table *table, bool drain);
+bool lease_table_is_draining(const struct lease_table *table);
 struct pool *lease_table_pool(
 	const struct lease_table *table); /* NULL when the provider has none */
 /* This machine's, as in lease.json. */

@@ -277,6 +277,11 @@ static void local_bwrap_stop(void *self, provider_done_fn *stopped, void *data)
 	pool_stop(((struct local *)self)->pool, stopped, data);
 }
 
+static void local_bwrap_drain(void *self, bool drain)
+{
+	pool_drain(((struct local *)self)->pool, drain);
+}
+
 static int local_bwrap_check(void *self, const struct sandbox_spec *spec, struct error *err)
 {
 	return sandbox_spec_check_local(spec, ((struct local *)self)->env.config, err);
@@ -294,6 +299,7 @@ const struct sandbox_provider_ops local_bwrap_ops = {
 	.close = local_bwrap_close,
 	.start = local_bwrap_start,
 	.stop = local_bwrap_stop,
+	.drain = local_bwrap_drain,
 	.check = local_bwrap_check,
 	.create = local_bwrap_create,
 	.run = local_bwrap_run,

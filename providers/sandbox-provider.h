@@ -64,6 +64,12 @@ struct sandbox_provider_ops {
 	 * stopped(). */
 	void (*stop)(void *self, provider_done_fn *stopped, void *data);
 
+	/*
+	 * Optional: while it drains it makes no new sandbox, and tells so (-EBUSY, draining) those
+	 * that are in line; sandboxes that were made go on. The lease table asks for none then.
+	 */
+	void (*drain)(void *self, bool drain);
+
 	/* Optional: refuses a spec that it can never serve, before anything is taken. */
 	int (*check)(void *self, const struct sandbox_spec *spec, struct error *err);
 

@@ -4,7 +4,16 @@
 
 #include <errno.h>
 
-enum { CREATIONS = 8, RUNS = 8, TRAJECTORIES = 5, FAKE_MOVES = 10000, REAL_MOVES = 1500 };
+#include "providers/lease-table.h"
+
+enum {
+	CREATIONS = 8,
+	RUNS = 8,
+	HOLDS = 8,
+	TRAJECTORIES = 5,
+	FAKE_MOVES = 10000,
+	REAL_MOVES = 1500
+};
 
 struct churn {
 	struct world *world;
@@ -12,6 +21,7 @@ struct churn {
 	struct creation creations[CREATIONS];
 	struct running runs[RUNS];
 	bool creating[CREATIONS], running[RUNS];
+	struct lease *held[HOLDS];
 };
 
 /* The same moves at every run: a failure can be looked at again. */
@@ -41,6 +51,7 @@ static void check_creation(const struct creation *creation)
 	case ECANCELED:
 	case ESTALE:
 	case ENOTCONN:
+	case EBUSY: /* draining */
 		return;
 	default:
 		fail_msg("creation: %d: %s", creation->r, creation->err.text);
@@ -112,6 +123,38 @@ static void move_renew(struct churn *churn)
 		(void)lease_renew(lease, 0.002, NULL);
 }
 
+static void let_go(struct churn *churn, unsigned i)
+{
+	struct lease *lease = churn->held[i];
+
+	churn->held[i] = NULL;
+	if (!lease)
+		return;
+	lease_let_go(lease);
+	lease_unref(lease);
+}
+
+static void move_hold(struct churn *churn)
+{
+	unsigned i = pick(churn, HOLDS);
+	struct lease *lease = pick_lease(churn);
+
+	let_go(churn, i);
+	if (lease && lease_hold(lease, NULL) == 0)
+		churn->held[i] = lease_ref(lease);
+}
+
+static void move_drain(struct churn *churn)
+{
+	lease_table_drain(churn->world->table, pick(churn, 8) == 0);
+}
+
+/* Seconds to minutes: what was held goes, EXPIRED ones are forgotten. */
+static void move_skip(struct churn *churn)
+{
+	lease_table_skip(churn->world->table, pick(churn, 8) == 0 ? 600000 : pick(churn, 100));
+}
+
 static void handle_turn(void *data)
 {
 	loop_stop(data);
@@ -144,8 +187,8 @@ static void check_tree(struct churn *churn)
 
 static void any_order_of_requests_leaves_the_table_whole(void **state)
 {
-	static void (*const moves[])(struct churn *) = {
-		move_create, move_create, move_cancel, move_run, move_end, move_renew, move_turn};
+	static void (*const moves[])(struct churn *) = {move_create, move_create, move_cancel,
+		move_run, move_end, move_renew, move_hold, move_drain, move_skip, move_turn};
 	struct churn *churn = calloc(1, sizeof(*churn));
 	unsigned count = world_is_fake() ? FAKE_MOVES : REAL_MOVES;
 
@@ -156,6 +199,8 @@ static void any_order_of_requests_leaves_the_table_whole(void **state)
 		check_tree(churn);
 	}
 	world_stop(churn->world);
+	for (unsigned i = 0; i < HOLDS; i++)
+		let_go(churn, i);
 	for (unsigned i = 0; i < CREATIONS; i++)
 		assert_true(!churn->creating[i] || churn->creations[i].done);
 	for (unsigned i = 0; i < RUNS; i++) {

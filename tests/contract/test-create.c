@@ -392,25 +392,6 @@ static void a_sandbox_that_dies_before_its_creator_is_told_is_said_to_be_lost(vo
 	assert_int_equal(lease_state(lease_find(world->table, "t")), LEASE_LOST);
 }
 
-static void a_draining_pool_makes_no_new_lease_and_keeps_the_old(void **state)
-{
-	struct world *world = *state;
-	struct pool *pool = lease_table_pool(world->table);
-	struct lease *lease = take(world, "t");
-	struct creation now;
-
-	if (!pool)
-		return; /* nothing to drain */
-	pool_drain(pool, true);
-	refuse(world, "u", EBUSY, REASON_DRAINING);
-	create_now_begin(world, "u", &now);
-	await(world, &now.done);
-	assert_int_equal(now.r, -EBUSY);
-	assert_ptr_equal(take(world, "t"), lease);
-	pool_drain(pool, false);
-	take(world, "u");
-}
-
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest cases[] = {
@@ -436,7 +417,6 @@ int main(int argc, char **argv)
 		CASE(a_lease_is_written_down_before_anybody_is_told),
 		CASE(a_lease_that_ends_before_its_creator_is_told_is_not_given_out),
 		CASE(a_sandbox_that_dies_before_its_creator_is_told_is_said_to_be_lost),
-		CASE(a_draining_pool_makes_no_new_lease_and_keeps_the_old),
 	};
 
 	return WORLD_MAIN(argc, argv, cases);
