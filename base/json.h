@@ -51,6 +51,11 @@ bool json_scanner_complete(const struct json_scanner *scanner);
 /* Parses a whole object. -EINVAL with the place (also: incomplete, duplicate key, number out of
  * range), -ENOMEM. cJSON_Delete() the result. */
 int json_parse_object(const char *text, size_t size, cJSON **ret_object, struct error *err);
+/* For CLEANUP(). */
+static inline void cjson_deletep(cJSON **value)
+{
+	cJSON_Delete(*value);
+}
 
 /* True when the text's first non-blank byte is '{' and the next non-blank one '"' or '}': a JSON
  * request, else it is plain text. */

@@ -106,6 +106,14 @@ void job_done(struct job *job)
 	job_unref(job);
 }
 
+void job_end(struct job *job, int r, const struct error *err)
+{
+	if (r < 0)
+		job_failed(job, err);
+	else
+		job_done(job);
+}
+
 void job_failed(struct job *job, const struct error *err)
 {
 	struct error named = *err;

@@ -24,7 +24,7 @@ struct job;
 struct lease;
 struct operation;
 
-/* What a request file does; the instances are in verbs.c. */
+/* What a request file does; the instances are in verbs*.c. */
 struct verb {
 	const char *name;   /* as it stands in errors */
 	const char *usage;  /* what it reads as when nothing was written, one example in it; NULL:
@@ -40,8 +40,8 @@ struct verb {
 	int (*refuse)(const struct node *node, struct error *err);
 };
 
-extern const struct verb verb_create, verb_terminate, verb_run_command, verb_lease_terminate,
-	verb_ttl;
+extern const struct verb verb_create, verb_terminate, verb_control, verb_run_command,
+	verb_lease_terminate, verb_ttl;
 
 struct job {
 	unsigned refs;
@@ -71,5 +71,7 @@ void job_unref(struct job *job);
 void job_done(struct job *job);
 /* It could not be done: makes the error reply and the sentence in last_error. */
 void job_failed(struct job *job, const struct error *err);
+/* One or the other. err counts when r < 0. */
+void job_end(struct job *job, int r, const struct error *err);
 
 #endif

@@ -33,6 +33,7 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_ROOT]             = { .mode = DIRECTORY, .parent = NODE_ROOT },
 	[NODE_CREATE]           = { "create", NODE_ROOT, REQUEST, .verb = &verb_create },
 	[NODE_TERMINATE]        = { "terminate", NODE_ROOT, REQUEST, .verb = &verb_terminate },
+	[NODE_CONTROL]          = { "control", NODE_ROOT, REQUEST, .verb = &verb_control },
 	[NODE_STATUS]           = { "status", NODE_ROOT, READ_ONLY, .render = render_status },
 	[NODE_STATUS_JSON]      = { "status.json", NODE_ROOT, READ_ONLY, .render = render_status_json },
 	[NODE_METRICS]          = { "metrics", NODE_ROOT, READ_ONLY, .render = render_metrics },

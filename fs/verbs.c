@@ -15,20 +15,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static void cjson_deletep(cJSON **value)
-{
-	cJSON_Delete(*value);
-}
-
-/* Ends the job at once, one way or the other. */
-static void end(struct job *job, int r, const struct error *err)
-{
-	if (r < 0)
-		job_failed(job, err);
-	else
-		job_done(job);
-}
-
 static void no_memory(struct job *job)
 {
 	struct error err = ERROR_NONE;
@@ -45,7 +31,7 @@ static void handle_acquired(void *data, int r, struct lease *lease, const struct
 
 	if (r == 0)
 		lease_render(lease, &job->reply);
-	end(job, r, err);
+	job_end(job, r, err);
 }
 
 static void begin_create(struct job *job, const char *text, size_t size, bool json)
@@ -140,7 +126,7 @@ static void begin_terminate(struct job *job, const char *text, size_t size, bool
 		r = json ? terminate_json(job, text, size, &err)
 			 : lease_end_by_id(job->control->leases, text, REASON_TERMINATED,
 				   &job->reply, &err);
-	end(job, r, &err);
+	job_end(job, r, &err);
 }
 
 const struct verb verb_terminate = {
@@ -170,7 +156,7 @@ static void begin_lease_terminate(struct job *job, const char *text, size_t size
 		lease_note_why(job->lease, reason);
 	if (r == 0)
 		lease_end(job->lease, REASON_TERMINATED, &job->reply);
-	end(job, r, &err);
+	job_end(job, r, &err);
 }
 
 const struct verb verb_lease_terminate = {
@@ -236,7 +222,7 @@ static void begin_ttl(struct job *job, const char *text, size_t size, bool json)
 			lease_deadline(job->lease));
 	else if (r == 0) /* somebody holds it */
 		strbuf_adds(&job->reply, "{\"ttl\":null,\"deadline\":null}\n");
-	end(job, r, &err);
+	job_end(job, r, &err);
 }
 
 const struct verb verb_ttl = {
@@ -255,7 +241,7 @@ static void handle_rendered(void *data, int r, struct strbuf *reply, const struc
 		job->reply = *reply;
 		strbuf_init(reply);
 	}
-	end(job, r, err);
+	job_end(job, r, err);
 }
 
 static void handle_ended(void *data, int r, struct command_result *result, const struct error *err)

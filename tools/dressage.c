@@ -12,8 +12,14 @@ static const struct client_command *const commands[] = {
 	&create_command,
 	&terminate_command,
 	&exec_command,
+	&ttl_command,
+	&wait_command,
 	&ls_command,
 	&status_command,
+	&drain_command,
+	&undrain_command,
+	&restart_slot_command,
+	&release_command,
 	&config_command,
 	NULL,
 };
@@ -26,7 +32,7 @@ static void print_usage(FILE *to)
 		"commands:\n",
 		to);
 	for (const struct client_command *const *command = commands; *command; command++)
-		(void)fprintf(to, "  %-10s %s\n", (*command)->name, (*command)->summary);
+		(void)fprintf(to, "  %-12s %s\n", (*command)->name, (*command)->summary);
 	(void)fputs(
 		"\noptions:\n"
 		"  --mount DIR    the mount to talk to; else $DRESSAGE_MOUNT, else the configured mountpoint\n"

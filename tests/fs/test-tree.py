@@ -18,7 +18,7 @@ LEASE_FILES = ['endpoints', 'fs', 'hold', 'last_error', 'lease.json', 'run_comma
 @case
 def the_root_has_the_files_that_the_docs_name(d):
     equal(sorted(os.listdir(d.mnt)),
-          ['config', 'create', 'events', 'events.follow', 'last_error', 'leases', 'metrics', 'slots', 'status', 'status.json', 'terminate'])
+          ['config', 'control', 'create', 'events', 'events.follow', 'last_error', 'leases', 'metrics', 'slots', 'status', 'status.json', 'terminate'])
     d.mkdir('t')
     equal(sorted(os.listdir(d.lease('t'))), LEASE_FILES)
     equal(sorted(os.listdir(d.path('slots', '0000'))), ['generation', 'last_error', 'lease', 'limits', 'pid', 'state'])

@@ -261,7 +261,7 @@ static void a_directory_lists_what_it_has(void **state)
 	assert_int_equal(tree_node(world->control, FUSE_ROOT_ID, &node), 0);
 	tree_each_child(world->control, &node, add_name, &root);
 	assert_string_equal(root.text,
-		"create terminate status status.json metrics config events events.follow last_error leases slots");
+		"create terminate control status status.json metrics config events events.follow last_error leases slots");
 	node = walk(world, "leases");
 	tree_each_child(world->control, &node, add_name, &leases);
 	assert_string_equal(leases.text, "a%2Fb");
