@@ -24,6 +24,7 @@
 #include "pool/slot-limits.h"
 #include "pool/state-dir.h"
 #include "pool/trash.h"
+#include "pool/uid-map.h"
 
 enum { HOST_IDS_PER_SLOT = 65536 };
 
@@ -306,6 +307,10 @@ static int create_slots(struct pool *pool, struct error *err)
 		return error_set(err, EINVAL,
 			"slot.uid_base %u leaves no room for %u slots of %d uids each",
 			config->slot.uid_base, count, HOST_IDS_PER_SLOT);
+	if (geteuid() == 0)
+		r = uid_map_check(config->slot.uid_base, (uint64_t)count * HOST_IDS_PER_SLOT, err);
+	if (r < 0)
+		return r;
 	pool->slots = calloc(count, sizeof(struct slot *));
 	if (!pool->slots)
 		return error_set(err, ENOMEM, "no memory for %u slots", count);

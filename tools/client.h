@@ -49,7 +49,7 @@ struct client_command {
 
 extern const struct client_command create_command, terminate_command, exec_command, ttl_command,
 	wait_command, ls_command, status_command, drain_command, undrain_command,
-	restart_slot_command, release_command, config_command;
+	restart_slot_command, release_command, config_command, doctor_command;
 
 /* Finds the mount and sees that a dressagefs answers there. Complains and returns EXIT_NO_DAEMON,
  * or EXIT_REFUSED for a broken configuration. */

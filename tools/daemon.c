@@ -39,7 +39,7 @@ struct daemon {
 	struct loop_watch *signal_watch;
 	struct loop_watch *starter_watch;
 	struct probe *probe; /* of the mount, at start */
-	bool mounted, stopping, leases_stopped;
+	bool mounted, ready, stopping, leases_stopped;
 	struct error failure; /* code 0: none; the first one stays */
 };
 
@@ -80,7 +80,7 @@ static void begin_stop(struct daemon *daemon)
 	if (daemon->stopping)
 		return;
 	daemon->stopping = true;
-	say_event(daemon, "READY", "STOPPING");
+	say_event(daemon, daemon->ready ? "READY" : "STARTING", "STOPPING");
 	lease_table_stop(daemon->leases, handle_leases_stopped, daemon);
 }
 
@@ -175,6 +175,7 @@ static void say_ready(struct daemon *daemon)
 {
 	log_info("ready: mounted at '%s', %u slots of %s", daemon->config->mount.mountpoint,
 		daemon->config->pool.slots, daemon->config->dressage.provider);
+	daemon->ready = true;
 	say_event(daemon, "STARTING", "READY");
 	if (daemon->options->ready_fd < 0)
 		return;
@@ -205,7 +206,9 @@ static void handle_leases_started(void *data, int r, const struct error *err)
 	if (daemon->stopping)
 		return;
 	if (r < 0) {
-		fail_start(daemon, err);
+		(void)error_set(
+			&why, -r, "%.180s; 'dressage doctor' looks for the cause", err->text);
+		fail_start(daemon, &why);
 		return;
 	}
 	if (filesystem_mount(daemon->fs, daemon->leases, &why) < 0) {

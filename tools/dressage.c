@@ -21,6 +21,7 @@ static const struct client_command *const commands[] = {
 	&restart_slot_command,
 	&release_command,
 	&config_command,
+	&doctor_command,
 	NULL,
 };
 

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What is mounted, and whether it answers. Whatever may hang is asked by a process of its own. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/cleanup.h"
+#include "base/procfs.h"
+#include "tools/client.h"
+#include "tools/doctor.h"
+
+enum { LOOK_MS = 5000 };
+
+/* What stat(2) says the kernel may remember; statfs(2) is asked each time. */
+int doctor_look(const char *path)
+{
+	struct statfs space;
+	struct stat st;
+
+	return stat(path, &st) == 0 && statfs(path, &space) == 0 ? 0 : errno;
+}
+
+int doctor_look_apart(const char *path)
+{
+	CLEANUP(strbuf_fini) struct strbuf output = STRBUF_INIT;
+	const char *const argv[] = {"/proc/self/exe", "doctor", "--look", path, NULL};
+	int r = doctor_spawn(argv, LOOK_MS, &output);
+
+	return r > 0 ? -r : r;
+}
+
+/* A mount of any dressagefs, or of a part of one. */
+struct found {
+	struct strbuf point, root;
+};
+
+static void found_fini(struct found *found)
+{
+	strbuf_fini(&found->point);
+	strbuf_fini(&found->root);
+}
+
+static bool read_line(const char *line, size_t len, struct found *ret_found)
+{
+	const char *type = memmem(line, len, " - fuse.dressage ", 17);
+	int root = 0, root_end = 0, point = 0, point_end = 0;
+
+	if (!type ||
+		sscanf(line, "%*s %*s %*s %n%*s%n %n%*s%n", &root, &root_end, &point, &point_end) <
+			0 ||
+		point_end <= point)
+		return false;
+	procfs_add_path(&ret_found->root, line + root, (size_t)(root_end - root));
+	procfs_add_path(&ret_found->point, line + point, (size_t)(point_end - point));
+	return true;
+}
+
+static bool is_dead(int r)
+{
+	return r == -ENOTCONN || r == -ECONNABORTED || r == -ESHUTDOWN;
+}
+
+static void tell_of_dead(struct doctor *doctor, const struct found *found)
+{
+	CLEANUP(strbuf_fini) struct strbuf remedy = STRBUF_INIT;
+	bool part = strcmp(found->root.data, "/") != 0;
+
+	strbuf_addf(&remedy, part ? "umount -l '%s'" : "fusermount3 -uz '%s'", found->point.data);
+	doctor_warn(doctor, remedy.data, "'%s' is a dead %s: its daemon has gone",
+		found->point.data, part ? "bind mount of a part of a dressagefs" : "mount");
+}
+
+static void look_at(struct doctor *doctor, const struct found *found, unsigned *alive)
+{
+	CLEANUP(strbuf_fini) struct strbuf remedy = STRBUF_INIT;
+	int r = doctor->look(found->point.data);
+
+	strbuf_addf(&remedy, "umount -l '%s'", found->point.data);
+	if (is_dead(r)) {
+		tell_of_dead(doctor, found);
+	} else if (r == -ESTALE) {
+		doctor_warn(doctor, remedy.data, "'%s' is a bind mount of a lease that has ended",
+			found->point.data);
+	} else if (r == -ETIMEDOUT) {
+		doctor_fail(doctor,
+			"look at its daemon's log; kill -9 that daemon and start it anew",
+			"'%s' does not answer within %d s", found->point.data, LOOK_MS / 1000);
+	} else { /* EACCES: another user's, which answers him */
+		++*alive;
+		if (!strcmp(found->point.data, doctor->mountpoint))
+			doctor->mounted = true;
+	}
+}
+
+void check_mounts(struct doctor *doctor)
+{
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	unsigned alive = 0, all = 0;
+
+	(void)doctor_read(doctor, "/proc/self/mountinfo", &text);
+	for (const char *line = text.data; *line;) {
+		CLEANUP(found_fini) struct found found = {STRBUF_INIT, STRBUF_INIT};
+		size_t len = strcspn(line, "\n");
+
+		if (read_line(line, len, &found)) {
+			all++;
+			look_at(doctor, &found, &alive);
+		}
+		line += len;
+		line += *line == '\n';
+	}
+	if (alive == all)
+		doctor_ok(doctor, "%u of dressagefs, all of which answer", all);
+}
+
+void check_daemon(struct doctor *doctor)
+{
+	CLEANUP(strbuf_fini) struct strbuf output = STRBUF_INIT;
+	const char *const argv[] = {
+		"/proc/self/exe", "--mount", doctor->mountpoint, "status", NULL};
+	int r;
+
+	if (!doctor->mounted) {
+		doctor_ok(doctor, "none runs at '%s'", doctor->mountpoint);
+		return;
+	}
+	r = doctor_spawn(argv, LOOK_MS, &output);
+	strbuf_cut(&output, strcspn(output.data, "\n"));
+	if (r == EXIT_DONE)
+		doctor_ok(doctor, "%s", output.data);
+	else if (r == EXIT_DEGRADED)
+		doctor_warn(doctor, "dressage status; cat slots/*/last_error",
+			"slots have failed or are lost: %s", output.data);
+	else
+		doctor_fail(doctor, "look at its log",
+			"the daemon at '%s' does not tell its state: %s", doctor->mountpoint,
+			r == -ETIMEDOUT ? "no answer" : output.data);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What only trying shows: the programs that are there, and a slot of our own, started, used and
+ * stopped as a daemon would. */
+#define FUSE_USE_VERSION 318
+#include <errno.h>
+#include <fts.h>
+#include <fuse_lowlevel.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "config/settings.h"
+#include "pool/events.h"
+#include "pool/journal.h"
+#include "pool/pool.h"
+#include "tools/doctor.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum {
+	VERSION_MS = 5000,
+	START_MS = 20000,
+	TRIAL_MS = 40000, /* all of it */
+	IDS_PER_SLOT = 65536,
+	BWRAP_MINOR = 8, /* of 0.8: the oldest that was tried */
+};
+
+/* bwrap */
+
+static void tell_version(struct doctor *doctor, const char *said)
+{
+	unsigned major = 0, minor = 0;
+
+	if (sscanf(said, "bubblewrap %u.%u", &major, &minor) != 2)
+		doctor_fail(doctor, "apt-get install bubblewrap",
+			"'%s' is not bubblewrap: it says '%.100s'", doctor->config->slot.bwrap,
+			said);
+	else if (major == 0 && minor < BWRAP_MINOR)
+		doctor_warn(doctor, "install bubblewrap 0.8 or newer",
+			"bubblewrap %u.%u: nothing before 0.8 was tried", major, minor);
+	else
+		doctor_ok(doctor, "%.60s", said);
+}
+
+void check_bwrap(struct doctor *doctor)
+{
+	CLEANUP(strbuf_fini) struct strbuf said = STRBUF_INIT;
+	const char *const argv[] = {doctor->config->slot.bwrap, "--version", NULL};
+	int r = doctor_spawn(argv, VERSION_MS, &said);
+
+	strbuf_cut(&said, strcspn(said.data, "\n"));
+	if (r == -ENOENT)
+		doctor_fail(doctor, "apt-get install bubblewrap, or set slot.bwrap",
+			"'%s' is not in PATH", doctor->config->slot.bwrap);
+	else if (r == -ETIMEDOUT)
+		doctor_fail(doctor, "set slot.bwrap to a program that works",
+			"'%s --version' does not end", doctor->config->slot.bwrap);
+	else if (r != 0)
+		doctor_fail(doctor, "set slot.bwrap to a program that works",
+			"'%s --version': %.100s", doctor->config->slot.bwrap,
+			r < 0 ? strerrordesc_np(-r) : said.data);
+	else
+		tell_version(doctor, said.data);
+}
+
+/* libfuse, which is the same in the daemon: they are built together */
+
+void check_libfuse(struct doctor *doctor)
+{
+	unsigned major = 0, minor = 0;
+
+	(void)sscanf(fuse_pkgversion(), "%u.%u", &major, &minor);
+	if (major > 3 || minor >= 18)
+		doctor_ok(doctor, "libfuse %s", fuse_pkgversion());
+	else
+		doctor_warn(doctor, "build with libfuse 3.18 (tools/setup brings its source)",
+			"libfuse %s: no epoch notifications%s", fuse_pkgversion(),
+			minor < 17 ? ", no passthrough" : "");
+}
+
+/* A slot */
+
+struct trial {
+	struct config config;
+	char dir[64];
+	struct loop *loop;
+	struct journal *journal;
+	struct events *events;
+	struct pool *pool;
+	struct loop_timer *timer;
+	struct slot *slot;
+	uint64_t began_ms, ready_ms, ran_ms;
+	bool done;
+	struct error why; /* code 0: all went well */
+};
+
+static void fail_trial(struct trial *trial, const struct error *why)
+{
+	if (why && trial->why.code == 0)
+		trial->why = *why;
+}
+
+static void handle_stopped(void *data, int r, const struct error *err)
+{
+	struct trial *trial = data;
+
+	if (r < 0)
+		fail_trial(trial, err);
+	trial->done = true;
+	loop_stop(trial->loop);
+}
+
+static void handle_ran(void *data, int r, struct command_result *result, const struct error *err)
+{
+	struct trial *trial = data;
+	struct error why = ERROR_NONE;
+
+	trial->ran_ms = loop_now_ms();
+	if (r == 0 && result->returncode != 0)
+		(void)error_set(&why, EIO, "'true' ended with %d: %s", result->returncode,
+			result->start_error);
+	fail_trial(trial, r < 0 ? err : &why);
+	pool_stop(trial->pool, handle_stopped, trial);
+}
+
+static void handle_lent(void *data, int r, struct slot *slot, const struct error *err)
+{
+	static char name[] = "true", *argv[] = {name, NULL};
+	const struct command command = {.argv = argv, .timeout_ms = START_MS, .max_output = 4096};
+	struct trial *trial = data;
+
+	if (r == 0 && slot_run(slot, &command, handle_ran, trial))
+		return;
+	fail_trial(trial, err);
+	pool_stop(trial->pool, handle_stopped, trial);
+}
+
+static void handle_started(void *data, int r, const struct error *err)
+{
+	struct trial *trial = data;
+
+	trial->ready_ms = loop_now_ms();
+	if (r == 0 && pool_lend(trial->pool, "doctor", NULL, START_MS, handle_lent, trial))
+		return;
+	fail_trial(trial, err);
+	pool_stop(trial->pool, handle_stopped, trial);
+}
+
+static void handle_late(void *data)
+{
+	struct trial *trial = data;
+	struct error why;
+
+	(void)error_set(&why, ETIMEDOUT, "it did not start, run a command and end within %d s",
+		TRIAL_MS / 1000);
+	fail_trial(trial, &why);
+	loop_stop(trial->loop);
+}
+
+/* As the daemon would be, but for one slot, in a place and with ids of its own: that daemon may be
+ * running. */
+static void set_config(struct trial *trial, const struct config *config)
+{
+	uint64_t beyond = config->slot.uid_base + (uint64_t)config->pool.slots * IDS_PER_SLOT;
+
+	trial->config = *config;
+	trial->config.dressage.state_dir = trial->config.pool.slot_dir = trial->dir;
+	trial->config.pool.slots = 1;
+	trial->config.pool.mode = POOL_COMMAND_ONLY;
+	trial->config.pool.wait_ready_timeout_ms = START_MS;
+	if (beyond + IDS_PER_SLOT < UINT32_MAX)
+		trial->config.slot.uid_base = (uint32_t)beyond;
+	if (config->slot.network != NETWORK_HOST)
+		trial->config.slot.network = NETWORK_NONE;
+}
+
+static int open_trial(struct trial *trial, struct error *err)
+{
+	static const struct pool_hooks none = {0};
+	int r = loop_create(&trial->loop, err);
+
+	if (r == 0)
+		r = journal_open(trial->loop, trial->dir, &trial->journal, err);
+	if (r == 0)
+		r = events_create(16, &trial->events, err);
+	if (r == 0)
+		r = loop_timer_start(trial->loop, TRIAL_MS, handle_late, trial, &trial->timer, err);
+	if (r == 0)
+		r = pool_create(trial->loop, &trial->config, trial->journal, trial->events, &none,
+			&trial->pool, err);
+	return r;
+}
+
+static void close_trial(struct trial *trial)
+{
+	loop_timer_stop(trial->timer);
+	pool_destroy(trial->pool);
+	events_destroy(trial->events);
+	journal_close(trial->journal);
+	loop_destroy(trial->loop);
+}
+
+static void remove_tree(char *dir)
+{
+	char *const tops[] = {dir, NULL};
+	FTS *tree = fts_open(tops, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
+	FTSENT *entry;
+
+	while (tree && (entry = fts_read(tree)))
+		if (entry->fts_info != FTS_D)
+			(void)remove(entry->fts_path);
+	if (tree)
+		(void)fts_close(tree);
+}
+
+static void try_slot(struct trial *trial, const struct config *config)
+{
+	set_config(trial, config);
+	log_set_level(LOG_LEVEL_ERROR);
+	if (chmod(trial->dir, 0711) < 0 || open_trial(trial, &trial->why) < 0) {
+		close_trial(trial);
+		return;
+	}
+	trial->began_ms = loop_now_ms();
+	pool_start(trial->pool, handle_started, trial);
+	loop_run(trial->loop);
+	close_trial(trial);
+}
+
+/* What bwrap or init said, and what is behind it. */
+static const struct {
+	const char *words, *remedy;
+} known[] = {
+	{"mount proc",
+		"let the container have an unmasked /proc (docker run --security-opt systempaths=unconfined; podman run --security-opt unmask=ALL)"},
+	{"max_*_namespaces", "raise user.max_user_namespaces"},
+	{"new namespace",
+		"allow user namespaces: sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces=15000; in a container --security-opt seccomp=unconfined"},
+	{"setting up uid map",
+		"sysctl kernel.apparmor_restrict_unprivileged_userns=0, or give bwrap an AppArmor profile with 'userns,'"},
+	{"loopback",
+		"sysctl kernel.apparmor_restrict_unprivileged_userns=0, or give bwrap an AppArmor profile with 'userns,'"},
+	{"slave",
+		"sysctl kernel.apparmor_restrict_unprivileged_userns=0; in a container --security-opt apparmor=unconfined"},
+	{"not in PATH", "apt-get install bubblewrap"},
+};
+
+static const char *remedy_of(const char *why)
+{
+	for (size_t i = 0; i < COUNT(known); i++)
+		if (strstr(why, known[i].words))
+			return known[i].remedy;
+	return "the findings above may say what it lacks";
+}
+
+void check_slot(struct doctor *doctor)
+{
+	struct trial trial = {.dir = "/tmp/dressagefs-doctor-XXXXXX"};
+
+	if (!mkdtemp(trial.dir)) {
+		doctor_fail(doctor, "make room in /tmp", "no place for a slot to try: %s",
+			strerrordesc_np(errno));
+		return;
+	}
+	try_slot(&trial, doctor->config);
+	remove_tree(trial.dir);
+	if (trial.why.code != 0)
+		doctor_fail(doctor, remedy_of(trial.why.text), "one of our own does not work: %s",
+			trial.why.text);
+	else
+		doctor_ok(doctor,
+			"one of our own was ready in %llu ms and ran a command in %llu ms",
+			(unsigned long long)(trial.ready_ms - trial.began_ms),
+			(unsigned long long)(trial.ran_ms - trial.ready_ms));
+}
