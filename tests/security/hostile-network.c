@@ -8,11 +8,13 @@
 #include <linux/vm_sockets.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/security/hostile.h"
@@ -80,8 +82,37 @@ static const char *connect_to_abstract(const struct decoys *decoys)
 	if (can_connect(AF_UNIX, SOCK_STREAM, &address,
 		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)))
 		return got("connected to the host's abstract socket");
+	return NULL;
+}
+
+static const char *list_abstract(const struct decoys *decoys)
+{
 	return file_has("/proc/net/unix", decoys->abstract_name) ? got("its name is listed") : NULL;
 }
+
+/* Not a socket of the host's: what Landlock must leave alone. */
+static const char *use_own(const struct decoys *decoys)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0own"};
+	socklen_t size = offsetof(struct sockaddr_un, sun_path) + 4;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		(void)setsid();
+		for (;;)
+			(void)pause();
+	}
+	if (pid < 0 || kill(pid, SIGTERM) < 0 || waitpid(pid, &status, 0) < 0)
+		return NULL;
+	if (bind(fd, (struct sockaddr *)&name, size) < 0 || listen(fd, 1) < 0 ||
+		!can_connect(AF_UNIX, SOCK_STREAM, &name, size))
+		return NULL;
+	return got("its own processes and sockets can be reached");
+}
+
+const struct attempt landlock_control[] = {{"control_of_landlock", use_own}, {NULL, NULL}};
 
 /* Not part of a network namespace: a socket of this family would reach the hypervisor. */
 static const char *use_vsock(const struct decoys *decoys)
@@ -143,6 +174,7 @@ const struct attempt network_attempts[] = {
 	{"there_is_no_route_to_anywhere", find_route},
 	{"there_is_no_interface_but_lo", list_interfaces},
 	{"the_hosts_abstract_sockets_are_not_there", connect_to_abstract},
+	{"the_hosts_abstract_names_are_not_listed", list_abstract},
 	{"vsock_cannot_be_used", use_vsock},
 	{"no_other_family_of_sockets_can_be_used", use_other_families},
 	{"the_slots_own_network_cannot_be_changed", raise_interface},

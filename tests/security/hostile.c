@@ -64,8 +64,9 @@ static const char *write_own_file(const struct decoys *decoys)
 
 static const struct attempt control[] = {{"control", write_own_file}, {NULL, NULL}};
 
-static const struct attempt *const themes[] = {control, unending_attempts, process_attempts,
-	file_attempts, network_attempts, kernel_attempts, filter_attempts, memory_attempts, NULL};
+static const struct attempt *const themes[] = {control, landlock_control, unending_attempts,
+	process_attempts, file_attempts, network_attempts, kernel_attempts, filter_attempts,
+	memory_attempts, NULL};
 
 static const struct attempt *find(const char *name)
 {
@@ -80,7 +81,7 @@ static const struct attempt *find(const char *name)
 
 static int list(void)
 {
-	for (const struct attempt *const *theme = themes + 2; *theme; theme++) {
+	for (const struct attempt *const *theme = themes + 3; *theme; theme++) {
 		for (const struct attempt *attempt = *theme; attempt->name; attempt++)
 			(void)puts(attempt->name);
 	}

@@ -37,6 +37,8 @@ extern const struct attempt process_attempts[], file_attempts[], network_attempt
 	kernel_attempts[], filter_attempts[], memory_attempts[];
 /* Not in the --list: they go on until they are killed. */
 extern const struct attempt unending_attempts[];
+/* Nor is this one, which must get through. */
+extern const struct attempt landlock_control[];
 
 /* True when the file can be opened so. */
 bool can_open(const char *path, int flags);

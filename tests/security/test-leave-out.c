@@ -68,7 +68,8 @@ static const struct without cases[] = {
 		.attempts = {"the_hosts_name_is_not_told"}},
 	{"--unshare-cgroup", {.words = {{{"--unshare-cgroup"}}}}, .attempts = {NAMESPACE}},
 	{"--unshare-net", {.words = {{{0}}}}, .host_network = true,
-		.attempts = {"the_hosts_loopback_cannot_be_reached", NAMESPACE}},
+		.attempts = {"the_hosts_loopback_cannot_be_reached",
+			"the_hosts_abstract_names_are_not_listed", NAMESPACE}},
 	{"--unshare-net and landlock", {.init = "landlock"}, .host_network = true,
 		.attempts = {"the_hosts_abstract_sockets_are_not_there"}, .says = "connected"},
 	{"a /proc of its own",
@@ -266,6 +267,25 @@ static void with_all_steps_everything_holds(void **state)
 	}
 }
 
+static void on_the_hosts_network_landlock_keeps_abstract_sockets_apart(void **state)
+{
+	const struct bubble *bubble;
+	struct fixture_result result;
+
+	open_world(NULL, true);
+	bubble = fixture_start(&world.fixture, 0);
+	assert_int_equal(world_attempt(&world, "control_of_landlock", &result), 1);
+	fixture_result_fini(&result);
+	if (bubble_landlock_abi(bubble) == 0) {
+		print_message("# no Landlock that scopes: nothing to keep them apart\n");
+		return;
+	}
+	assert_true(bubble_landlock_abi(bubble) >= 6);
+	assert_int_equal(
+		world_attempt(&world, "the_hosts_abstract_sockets_are_not_there", &result), 0);
+	fixture_result_fini(&result);
+}
+
 /* ---- One call of the filter's list at a time ---- */
 
 #define CALL(name)                                                                                 \
@@ -428,7 +448,7 @@ static void with_vfork_it_does(void **state)
 	assert_int_equal(ping_while_the_newborn_are_stopped(&leak, HUNG_MS), -ETIMEDOUT);
 }
 
-enum { CASES = sizeof(cases) / sizeof(*cases), OTHERS = 5 };
+enum { CASES = sizeof(cases) / sizeof(*cases), OTHERS = 6 };
 
 static size_t list_cases(struct CMUnitTest *tests)
 {
@@ -453,6 +473,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest others[OTHERS] = {
 		cmocka_unit_test_teardown(with_all_steps_everything_holds, end_world),
+		cmocka_unit_test_teardown(
+			on_the_hosts_network_landlock_keeps_abstract_sockets_apart, end_world),
 		cmocka_unit_test_teardown(
 			each_call_that_the_filter_leaves_out_gets_through_and_no_other, end_world),
 		cmocka_unit_test_teardown(
