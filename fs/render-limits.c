@@ -17,4 +17,5 @@ static void render_one(void *data, const struct slot_limit *limit)
 void render_slot_limits(struct control *control, const struct node *node, struct strbuf *out)
 {
 	slot_each_limit(node->slot, render_one, out);
+	slot_each_isolation(node->slot, render_one, out);
 }

@@ -141,6 +141,9 @@ struct slot_limit {
 typedef void slot_limit_fn(void *data, const struct slot_limit *limit);
 /* Every limit that there could be, in force or not, in the order to show them. */
 void slot_each_limit(const struct slot *slot, slot_limit_fn *visit, void *data);
+/* The same of those parts of its isolation that not every daemon or kernel can give; the value of
+ * one that is not in force is "absent". */
+void slot_each_isolation(const struct slot *slot, slot_limit_fn *visit, void *data);
 
 /* The cgroup below which those of the slots are, "" when there are none; why not, "" when there
  * are. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What a slot may use at most: bombs of memory, processes, files and time are contained, named, and nobody else's business."""
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import signal
 from harness import IS_ROOT, Daemon, Skip, case, cgroup_names_of, cgroups, check, contains, equal, eventually, main
 
 OPTIONS = ('slot.memory_max=48M', 'slot.memory_high=40M', 'slot.pids_max=60', 'slot.file_size=1M')
+ISOLATION = ('host_uid', 'host_groups', 'network_namespace', 'landlock')
 # 100 MiB in one process, and an end by itself should nobody end it
 MEMORY_BOMB = 'head -c 120000000 /dev/zero | tail -c 100000000 | wc -c'
 LEADER_BOMB = ['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=100M', 'count=1']
@@ -66,10 +68,10 @@ def a_neighbour_at_work(d, name='neighbour'):
 @case
 def limits_has_each_limit_with_what_enforces_it_or_why_there_is_none(d):
     shown = limits(d)
-    equal(list(shown), ['memory_max', 'memory_high', 'pids_max', 'cpu_weight', 'nofile', 'file_size', 'timeout_max', 'size', 'inodes'])
+    equal(list(shown), ['memory_max', 'memory_high', 'pids_max', 'cpu_weight', 'nofile', 'file_size', 'timeout_max', 'size', 'inodes', *ISOLATION])
     for name, (value, rest) in shown.items():
         check(rest.strip(), f'{name} {value}: neither a mechanism nor a reason')
-        if value != 'unlimited':
+        if value != 'unlimited' and name not in ISOLATION:
             check(rest in ('cgroup1', 'cgroup2', 'rlimit', 'tmpfs', 'kill'), f'{name} {value} {rest}')
     equal(shown['file_size'], ('1M', 'rlimit'))
     equal(shown['pids_max'][0], '60')
@@ -200,6 +202,33 @@ def a_plain_users_daemon_says_what_it_cannot_limit(d):
     contains(shown['memory_max'][1], 'cgroup')
     contains(d.log(), 'memory of slots is not')
     equal((shown['pids_max'], shown['file_size']), (('60', 'rlimit'), ('1M', 'rlimit')))
+
+
+@case
+def limits_says_what_of_the_isolation_depends_on_daemon_and_kernel(d):
+    shown = limits(d)
+    pid = int(d.read('slots', '0000', 'pid'))
+    with open(f'/proc/{pid}/status', encoding='utf-8') as f:
+        status = dict(line.split(':\t', 1) for line in f.read().splitlines() if ':\t' in line)
+    if IS_ROOT:
+        equal(shown['host_uid'], (status['Uid'].split()[0], 'setresuid'))
+        equal(shown['host_groups'], ('none', 'setgroups'))
+        equal(status['Groups'].strip(), '')
+    else:
+        equal(shown['host_uid'][0], 'absent')
+        contains(shown['host_uid'][1], str(os.geteuid()))
+    equal(shown['network_namespace'], ('own', 'namespace'))
+    abi = ctypes.CDLL(None).syscall(444, None, 0, 1)  # landlock_create_ruleset
+    if abi >= 6:
+        equal(shown['landlock'], (str(abi), 'signals and abstract sockets'))
+    else:
+        equal(shown['landlock'][0], 'absent')
+
+
+@case
+def limits_says_that_a_slot_on_the_hosts_network_has_none_of_its_own(_):
+    with Daemon(slots=1, options=('slot.network=host',)) as d:
+        equal(limits(d)['network_namespace'], ('absent', 'slot.network is host'))
 
 
 main(slots=2, options=OPTIONS)
