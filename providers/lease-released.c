@@ -9,12 +9,12 @@
 #include <utlist.h>
 
 struct entry {
-	struct released_lease lease;
-	char *lease_id, *trajectory_id;
+	struct released_lease lease; /* its ids stand behind the entry */
 	uint64_t at_ms;
 	bool latest; /* of its trajectory: it stands in that hash */
 	UT_hash_handle by_id, by_trajectory;
 	struct entry *prev, *next;
+	char ids[];
 };
 
 struct released_leases {
@@ -35,20 +35,13 @@ struct released_leases *released_create(size_t max, uint64_t keep_ms)
 	return released;
 }
 
-static void free_entry(struct entry *entry)
-{
-	free(entry->lease_id);
-	free(entry->trajectory_id);
-	free(entry);
-}
-
 static void drop(struct released_leases *released, struct entry *entry)
 {
 	DL_DELETE(released->entries, entry);
 	HASH_DELETE(by_id, released->by_id, entry);
 	if (entry->latest)
 		HASH_DELETE(by_trajectory, released->by_trajectory, entry);
-	free_entry(entry);
+	free(entry);
 }
 
 void released_destroy(struct released_leases *released)
@@ -70,34 +63,31 @@ static void prune(struct released_leases *released, uint64_t now_ms)
 
 static struct entry *make_entry(const struct released_lease *lease, uint64_t now_ms)
 {
-	struct entry *entry = calloc(1, sizeof(*entry));
+	size_t size = strlen(lease->lease_id) + 1 + strlen(lease->trajectory_id) + 1;
+	struct entry *entry = calloc(1, sizeof(*entry) + size);
 
 	if (!entry)
 		return NULL;
-	entry->lease_id = strdup(lease->lease_id);
-	entry->trajectory_id = strdup(lease->trajectory_id);
-	if (!entry->lease_id || !entry->trajectory_id) {
-		free_entry(entry);
-		return NULL;
-	}
 	entry->lease = *lease;
-	entry->lease.lease_id = entry->lease_id;
-	entry->lease.trajectory_id = entry->trajectory_id;
+	entry->lease.lease_id = entry->ids;
+	entry->lease.trajectory_id = stpcpy(entry->ids, lease->lease_id) + 1;
+	(void)stpcpy((char *)entry->lease.trajectory_id, lease->trajectory_id);
 	entry->at_ms = now_ms;
 	return entry;
 }
 
 static void become_latest(struct released_leases *released, struct entry *entry)
 {
-	size_t len = strlen(entry->trajectory_id);
+	size_t len = strlen(entry->lease.trajectory_id);
 	struct entry *former;
 
-	HASH_FIND(by_trajectory, released->by_trajectory, entry->trajectory_id, len, former);
+	HASH_FIND(by_trajectory, released->by_trajectory, entry->lease.trajectory_id, len, former);
 	if (former) {
 		HASH_DELETE(by_trajectory, released->by_trajectory, former);
 		former->latest = false;
 	}
-	HASH_ADD_KEYPTR(by_trajectory, released->by_trajectory, entry->trajectory_id, len, entry);
+	HASH_ADD_KEYPTR(
+		by_trajectory, released->by_trajectory, entry->lease.trajectory_id, len, entry);
 	entry->latest = entry->by_trajectory.tbl != NULL;
 }
 
@@ -108,9 +98,10 @@ void released_add(
 
 	if (!entry)
 		return;
-	HASH_ADD_KEYPTR(by_id, released->by_id, entry->lease_id, strlen(entry->lease_id), entry);
+	HASH_ADD_KEYPTR(by_id, released->by_id, entry->lease.lease_id,
+		strlen(entry->lease.lease_id), entry);
 	if (!entry->by_id.tbl) {
-		free_entry(entry);
+		free(entry);
 		return;
 	}
 	DL_APPEND(released->entries, entry);

@@ -25,7 +25,7 @@
 #include "tools/options.h"
 #include "tools/probe.h"
 
-enum { EVENTS_KEPT = 10000 };
+enum { EVENTS_KEPT = 5000 };
 
 struct daemon {
 	struct daemon_options *options;

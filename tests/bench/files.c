@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Times one thing that is done with files in several directories, in turns:
+ *
+ *	files OPERATION ROUNDS DIR ...
+ *
+ * and prints "P50 P99", in microseconds, a line a directory. In each there are `small` (64 bytes),
+ * `big` and `tree/`; `mkdir` is tried anywhere, again after EAGAIN, and its rmdir is not timed.
+ */
+#include <dirent.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BLOCK = 1 << 17, PAGE = 4096, PREADS = 64 };
+
+static char buffer[BLOCK];
+
+static double now_us(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static void to(const char *dir)
+{
+	if (chdir(dir) < 0)
+		err(1, "%s", dir);
+}
+
+static int open_file(const char *name, int flags)
+{
+	int fd = open(name, flags | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		err(1, "%s", name);
+	return fd;
+}
+
+static double time_stat(void)
+{
+	double start = now_us();
+	struct stat st;
+
+	if (lstat("small", &st) < 0)
+		err(1, "small");
+	return now_us() - start;
+}
+
+static double time_open_read_close(void)
+{
+	double start = now_us();
+	int fd = open_file("small", O_RDONLY);
+
+	if (read(fd, buffer, 64) != 64 || close(fd) < 0)
+		err(1, "small");
+	return now_us() - start;
+}
+
+static double time_read(void)
+{
+	int fd = open_file("big", O_RDONLY);
+	double start = now_us();
+	ssize_t n;
+
+	while ((n = read(fd, buffer, sizeof(buffer))) > 0)
+		;
+	if (n < 0)
+		err(1, "big");
+	start = now_us() - start;
+	(void)close(fd);
+	return start;
+}
+
+static double time_write(void)
+{
+	int fd;
+	struct stat st;
+	double start;
+
+	if (stat("big", &st) < 0)
+		err(1, "big");
+	fd = open_file("out", O_WRONLY | O_CREAT | O_TRUNC);
+	start = now_us();
+	for (off_t at = 0; at < st.st_size; at += BLOCK)
+		if (write(fd, buffer, BLOCK) != BLOCK)
+			err(1, "out");
+	if (close(fd) < 0)
+		err(1, "out");
+	start = now_us() - start;
+	(void)unlink("out");
+	return start;
+}
+
+/* Of so many reads on one descriptor. */
+static double time_pread(void)
+{
+	int fd = open_file("big", O_RDONLY);
+	double start;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		err(1, "big");
+	start = now_us();
+	for (unsigned i = 0; i < PREADS; i++)
+		if (pread(fd, buffer, PAGE, random() % (st.st_size / PAGE) * PAGE) != PAGE)
+			err(1, "big");
+	start = now_us() - start;
+	(void)close(fd);
+	return start;
+}
+
+static void walk(int dir_fd)
+{
+	DIR *dir = fdopendir(dir_fd);
+	struct dirent *entry;
+
+	if (!dir)
+		err(1, "fdopendir");
+	while ((entry = readdir(dir))) {
+		struct stat st;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			err(1, "%s", entry->d_name);
+		if (S_ISDIR(st.st_mode))
+			walk(openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	}
+	(void)closedir(dir);
+}
+
+static double time_ls(void)
+{
+	double start = now_us();
+
+	walk(open_file("tree", O_RDONLY | O_DIRECTORY));
+	return now_us() - start;
+}
+
+static double time_mkdir(void)
+{
+	const struct timespec a_while = {.tv_nsec = 1000000};
+	double start = now_us();
+
+	while (mkdir("bench-made", 0755) < 0) {
+		if (errno != EAGAIN)
+			err(1, "mkdir");
+		(void)nanosleep(&a_while, NULL);
+		start = now_us();
+	}
+	start = now_us() - start;
+	if (rmdir("bench-made") < 0)
+		err(1, "rmdir");
+	return start;
+}
+
+static const struct {
+	const char *name;
+	double (*time)(void);
+} operations[] = {
+	{"stat", time_stat},
+	{"open-read-close", time_open_read_close},
+	{"read", time_read},
+	{"write", time_write},
+	{"pread", time_pread},
+	{"ls-lR", time_ls},
+	{"mkdir", time_mkdir},
+};
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void measure(double (*time)(void), size_t rounds, char **dirs, size_t count)
+{
+	double *times = calloc(count * rounds, sizeof(*times));
+
+	if (!times)
+		err(1, "no memory");
+	for (size_t i = 0; i < rounds * count; i++) {
+		to(dirs[i % count]);
+		times[i % count * rounds + i / count] = time();
+	}
+	for (size_t i = 0; i < count; i++) {
+		double *of_one = times + i * rounds;
+
+		qsort(of_one, rounds, sizeof(*of_one), compare);
+		printf("%.2f %.2f\n", of_one[rounds / 2], of_one[rounds * 99 / 100]);
+	}
+	free(times);
+}
+
+int main(int argc, char **argv)
+{
+	size_t rounds = argc > 3 ? strtoul(argv[2], NULL, 10) : 0;
+
+	for (size_t i = 0; rounds > 0 && i < sizeof(operations) / sizeof(*operations); i++) {
+		if (strcmp(operations[i].name, argv[1]) != 0)
+			continue;
+		measure(operations[i].time, rounds, argv + 3, (size_t)argc - 3);
+		return 0;
+	}
+	errx(2, "usage: files OPERATION ROUNDS DIR ...");
+}
