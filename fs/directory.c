@@ -330,7 +330,8 @@ void directory_opendir(struct request *request)
 	strbuf_init(&listing->entries);
 	DL_APPEND(request->control->listings, listing);
 	request->file.fh = (uintptr_t)listing;
-	request_reply_open(request, &request->file);
+	if (!request_reply_open(request, &request->file))
+		destroy_listing(listing);
 }
 
 void directory_releasedir(struct request *request)

@@ -110,7 +110,8 @@ static void reply_open(struct handle *handle, struct request *request)
 	/* nothing can be pending: saves a round trip */
 	request->file.noflush = !opens_for_writing(request) || !handle->conversing;
 #endif
-	request_reply_open(request, &request->file);
+	if (!request_reply_open(request, &request->file))
+		destroy(handle);
 }
 
 static int open_node(struct request *request, const struct node *node, struct handle **ret_handle,

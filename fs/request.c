@@ -177,10 +177,12 @@ void request_reply_attr(struct request *request, const struct stat *st, double t
 	end_answer(request);
 }
 
-void request_reply_open(struct request *request, const struct fuse_file_info *file)
+bool request_reply_open(struct request *request, const struct fuse_file_info *file)
 {
-	(void)fuse_reply_open(begin_answer(request), file);
+	int r = fuse_reply_open(begin_answer(request), file);
+
 	end_answer(request);
+	return r == 0;
 }
 
 void request_reply_bytes(struct request *request, const char *bytes, size_t size)

@@ -70,7 +70,8 @@ void request_hold(struct request *request, request_fn *cancelled);
 void request_reply_code(struct request *request, int code); /* an errno value, or 0 */
 void request_reply_entry(struct request *request, const struct fuse_entry_param *entry);
 void request_reply_attr(struct request *request, const struct stat *st, double timeout);
-void request_reply_open(struct request *request, const struct fuse_file_info *file);
+/* False: whoever opened has gone; there will be no RELEASE. */
+bool request_reply_open(struct request *request, const struct fuse_file_info *file);
 void request_reply_bytes(struct request *request, const char *bytes, size_t size);
 void request_reply_written(struct request *request, size_t size);
 void request_reply_poll(struct request *request, unsigned events);

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 
-from harness import PATIENCE, case, equal, eventually, fails_with, main, need, sh, sleeps_with, test_environment
+from harness import PATIENCE, Daemon, case, close_late, equal, eventually, fails_with, main, need, sh, sleeps_with, test_environment
 
 
 def start_reader(d, name, words=('cat',)):
@@ -70,6 +70,18 @@ def many_readers_wait_for_one_lease_and_all_are_told(d):
     equal(d.read('leases', 't1', 'state'), 'ACTIVE\n')  # others are not held up
     d.rmdir('t1')
     equal({said(reader) for reader in readers}, {'RELEASING terminated\n'})
+
+
+@case
+def a_stop_of_the_daemon_tells_those_who_wait_and_lets_holders_go():
+    with Daemon(slots=1) as d:
+        d.mkdir('t1')
+        holder = os.open(d.lease('t1', 'hold'), os.O_WRONLY)
+        reader = start_reader(d, 't1')
+        d.process.send_signal(signal.SIGTERM)
+        equal(said(reader), 'RELEASING stopping\n')
+        d.wait_end()
+        close_late(holder)
 
 
 @case
