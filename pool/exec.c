@@ -376,6 +376,7 @@ static int launch(
 			.stderr_fd = fds[2],
 			.extra_fd = words.script_fd,
 			.cgroup_fd = options->cgroup ? command_cgroup_fd(options->cgroup) : -1,
+			.own_memory = options->memory_is_short,
 		},
 		&with_data, &exec->bubble_exec, err);
 	launch_words_fini(&words);

@@ -40,7 +40,8 @@ struct exec_options {
 	const struct word_list *shell; /* borrowed for the call */
 	/* empty, borrowed until gone() or exec_abandon(); NULL: none */
 	struct command_cgroup *cgroup;
-	uid_t uid; /* who owns the pipes, so that /dev/stdout can be opened inside */
+	bool memory_is_short; /* of its slot: it may be ended before it executes */
+	uid_t uid;            /* who owns the pipes, so that /dev/stdout can be opened inside */
 	gid_t gid;
 	uint64_t *output_budget; /* bytes that the running commands which share it may still keep */
 	/* TERM so long before KILL when it runs out of time; 0: KILL at once */

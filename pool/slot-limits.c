@@ -21,9 +21,10 @@
 
 enum {
 	CLOSE_KILL_MS = 5000, /* when the pool was not stopped first */
-	GONE_MS = 5000,       /* an empty cgroup is removed at once; longer only if it is not */
-	NO_WEIGHT = 100,      /* the kernel's own, of cgroup v2 */
-	NO_SHARES = 1024,     /* the same, of v1 */
+	SHORT_MARGIN = 2 * 1024 * 1024,
+	GONE_MS = 5000,   /* an empty cgroup is removed at once; longer only if it is not */
+	NO_WEIGHT = 100,  /* the kernel's own, of cgroup v2 */
+	NO_SHARES = 1024, /* the same, of v1 */
 };
 
 struct limits {
@@ -47,6 +48,8 @@ struct slot_limits {
 	int joins[INIT_JOINS_MAX];
 	unsigned join_count;
 	int commands_fd, oom_fd, pids_fd;
+	int usage_fd;
+	uint64_t short_of;             /* bytes in use from which its memory is short; 0: never */
 	char *paths[CONTROLLER_COUNT]; /* of cgroup v1; NULL: none */
 	bool left;
 	struct error why;
@@ -197,6 +200,7 @@ void slot_limits_free(struct slot_limits *slot)
 	closep(&slot->commands_fd);
 	closep(&slot->oom_fd);
 	closep(&slot->pids_fd);
+	closep(&slot->usage_fd);
 	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
 		free(slot->paths[c]);
 	free(slot);
@@ -237,6 +241,8 @@ static int set_memory1(struct slot_limits *slot, const char *path, const struct 
 		r = slot->commands_fd = open_in(path, "tasks", O_WRONLY);
 	if (r >= 0)
 		r = slot->oom_fd = open_in(path, "memory.oom_control", O_RDONLY);
+	if (r >= 0)
+		r = slot->usage_fd = open_in(path, "memory.usage_in_bytes", O_RDONLY);
 	return r < 0 ? r : 0;
 }
 
@@ -319,7 +325,8 @@ static int set_memory2(
 	if (r < 0)
 		return r;
 	slot->oom_fd = openat(dir_fd, "memory.events", O_RDONLY | O_CLOEXEC);
-	return slot->oom_fd < 0 ? -errno : 0;
+	slot->usage_fd = openat(dir_fd, "memory.current", O_RDONLY | O_CLOEXEC);
+	return slot->oom_fd < 0 || slot->usage_fd < 0 ? -errno : 0;
 }
 
 static int set_pids2(
@@ -380,6 +387,13 @@ static bool remove_paths(struct slot_limits *slot)
 	return all;
 }
 
+static uint64_t short_of(uint64_t max)
+{
+	uint64_t margin = max / 16 > SHORT_MARGIN ? max / 16 : SHORT_MARGIN;
+
+	return max > margin ? max - margin : 1;
+}
+
 int slot_limits_create(const struct limits *limits, unsigned slot, uint32_t generation,
 	const struct slot_cgroup *cgroup, struct slot_limits **ret_limits, struct error *err)
 {
@@ -389,7 +403,9 @@ int slot_limits_create(const struct limits *limits, unsigned slot, uint32_t gene
 
 	if (!made)
 		return error_set(err, ENOMEM, "no memory for a slot's limits");
-	made->commands_fd = made->oom_fd = made->pids_fd = -1;
+	made->commands_fd = made->oom_fd = made->pids_fd = made->usage_fd = -1;
+	if (limits->config->slot.memory_max > 0)
+		made->short_of = short_of(limits->config->slot.memory_max);
 	(void)snprintf(name, sizeof(name), "slot-%04u-g%u", slot, generation);
 	r = make(made, limits, name, cgroup, err);
 	if (r < 0) {
@@ -493,6 +509,16 @@ void slot_limits_add_paths(const struct slot_limits *slot, struct strbuf *out)
 	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
 		if (slot->paths[c])
 			strbuf_addf(out, "\n%s", slot->paths[c]);
+}
+
+bool slot_limits_memory_is_short(const struct slot_limits *slot)
+{
+	char text[32] = "";
+
+	if (slot->short_of == 0 || slot->usage_fd < 0)
+		return false;
+	return pread(slot->usage_fd, text, sizeof(text) - 1, 0) > 0 &&
+	       strtoull(text, NULL, 10) >= slot->short_of;
 }
 
 /* ---- Limits that were met ---- */

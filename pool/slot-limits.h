@@ -68,6 +68,9 @@ int slot_limits_commands_fd(const struct slot_limits *slot);
 /* Appends the directories that the journal must know, each after a newline. */
 void slot_limits_add_paths(const struct slot_limits *slot, struct strbuf *out);
 
+/* So little is left of its memory that a command may be ended before it executes anything. */
+bool slot_limits_memory_is_short(const struct slot_limits *slot);
+
 /* How often the slot met its limits. */
 struct limits_met {
 	uint64_t oom;  /* processes that the OOM killer ended */

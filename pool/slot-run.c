@@ -199,6 +199,7 @@ static int start(struct run *run, const struct command *command, struct error *e
 		.gid = slot->gid,
 		.output_budget = &slot->output_budget,
 		.kill_grace_ms = slot->pool->config->exec.kill_grace_ms,
+		.memory_is_short = slot_limits_memory_is_short(slot->limits),
 	};
 	char **env;
 	int r;

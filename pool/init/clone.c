@@ -65,7 +65,7 @@ long clone_onto_stack(uint64_t flags, void *stack, size_t stack_size, int cgroup
 	void (*fn)(void *), void *arg)
 {
 	struct clone_args args = {
-		.flags = flags | CLONE_VM,
+		.flags = flags,
 		.exit_signal = SIGCHLD,
 		.stack = (uint64_t)(uintptr_t)stack,
 		.stack_size = stack_size,

@@ -314,16 +314,16 @@ static int make_ways_back(struct launch *launch)
 
 /* Being born in the cgroup costs nothing; moving there waits for an RCU grace period, but needs
  * fewer rights. */
-static int make_child(struct launch *launch)
+static int make_child(struct launch *launch, uint64_t flags)
 {
 	long pid = -EINVAL;
 
 	if (launch->cgroup_fd >= 0)
 		pid = clone_onto_stack(
-			0, launch->stack, STACK_SIZE, launch->cgroup_fd, child_main, launch);
+			flags, launch->stack, STACK_SIZE, launch->cgroup_fd, child_main, launch);
 	if (pid < 0 && pid != -EAGAIN && pid != -ENOMEM) {
 		launch->join_by_file = launch->cgroup_fd >= 0;
-		pid = clone_onto_stack(0, launch->stack, STACK_SIZE, -1, child_main, launch);
+		pid = clone_onto_stack(flags, launch->stack, STACK_SIZE, -1, child_main, launch);
 	}
 	return (int)pid;
 }
@@ -341,7 +341,7 @@ static int start(struct launch *launch, const struct init_request *request, cons
 	r = make_ways_back(launch);
 	if (r < 0)
 		return r;
-	return make_child(launch);
+	return make_child(launch, request->flags & INIT_EXEC_OWN_MEMORY ? 0 : CLONE_VM);
 }
 
 static void close_all(const int *fds, size_t count)

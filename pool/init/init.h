@@ -90,8 +90,8 @@ void command_forget_launch(struct command *command);
 const char *command_step(int step);
 void command_free(struct command *command); /* accepts NULL */
 
-/* Runs fn(arg), which must not return, in a new process on its own stack in our memory (CLONE_VM
- * without CLONE_VFORK). */
+/* Runs fn(arg), which must not return, in a new process on its own stack; with CLONE_VM among the
+ * flags, and without CLONE_VFORK, in our memory. */
 long clone_onto_stack(uint64_t flags, void *stack, size_t stack_size, int cgroup_fd,
 	void (*fn)(void *), void *arg);
 

@@ -90,6 +90,9 @@ enum init_exec_flags {
 	INIT_EXEC_CGROUP_FD = 1u << 2,  /* then: directory of the command's cgroup */
 	/* last: `tasks` of a cgroup v1, which the command joins before anything else */
 	INIT_EXEC_JOIN_FD = 1u << 3,
+	/* Made with a copy of init's memory: the OOM killer ends all who share what its victim has,
+	 * and a command may be the victim before it executes. */
+	INIT_EXEC_OWN_MEMORY = 1u << 4,
 };
 
 enum init_socket_flags {

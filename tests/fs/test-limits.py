@@ -32,6 +32,25 @@ def end(result):
     return result['returncode'], result['metadata']['reason']
 
 
+def memory_cgroup(d, name):
+    """The directory that has the memory limit of a slot's commands."""
+    mine = d.cgroup()
+    for path in cgroups(mine):
+        for path in (path, path + '/work'):
+            if f'/{mine}/{name}' in path and any(os.path.exists(f'{path}/{f}') for f in ('memory.limit_in_bytes', 'memory.max')):
+                return path
+    raise Skip('the limit on memory is nowhere to be seen')
+
+
+def leave_memory(cgroup, size):
+    """Lowers the limit to what is in use and a little more."""
+    v1 = os.path.exists(cgroup + '/memory.limit_in_bytes')
+    with open(cgroup + ('/memory.usage_in_bytes' if v1 else '/memory.current'), encoding='utf-8') as f:
+        usage = int(f.read())
+    with open(cgroup + ('/memory.limit_in_bytes' if v1 else '/memory.max'), 'w', encoding='utf-8') as f:
+        f.write(str(usage + size))
+
+
 @contextlib.contextmanager
 def asking(d, lease, command):
     """A command that is on its way; gives a function that waits for its result."""
@@ -104,11 +123,28 @@ def many_small_processes_that_fill_the_memory_leave_init_alone(d):
     d.mkdir('t')
     slot = f'{d.slot_of("t"):04d}'
     pid = d.read('slots', slot, 'pid')
-    result = d.run('t', 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do (x=$(head -c 4000000 /dev/zero | tr "\\0" x); echo ${#x}) & done; wait',
+    result = d.run('t', 'for i in 1 2 3 4 5 6 7 8 9 10; do (x=$(head -c 8000000 /dev/zero | tr "\\0" x); echo ${#x}) & done; wait',
                    timeout=20)
     equal(result['metadata']['reason'], 'oom')
     equal((d.read('slots', slot, 'pid'), d.read('slots', slot, 'state')), (pid, 'LEASED\n'))
     equal(end(d.run('t', 'true')), (0, None))
+
+
+@case
+def a_command_for_which_no_memory_is_left_dies_alone():
+    with Daemon(slots=1, options=('slot.memory_max=48M', 'slot.memory_high=0')) as d:
+        need(d, 'memory_max')
+        d.mkdir('t')
+        pid = d.read('slots', '0000', 'pid')
+        # what no process has, so that whoever comes next is the only one to be chosen
+        equal(d.run('t', 'head -c 48500000 /dev/zero > /dev/shm/f')['returncode'], 0)
+        cgroup = memory_cgroup(d, 'slot-0000-g1')
+        ends = set()
+        for spare in range(64, -4, -4):
+            leave_memory(cgroup, spare * 1024)
+            ends.add(end(d.run('t', ['true'])))
+        check((-9, 'oom') in ends and ends <= {(0, None), (-9, 'oom')}, ends)
+        equal((d.read('slots', '0000', 'pid'), d.read('slots', '0000', 'state')), (pid, 'LEASED\n'))
 
 
 @case
