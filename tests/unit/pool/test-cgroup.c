@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "pool/cgroup.h"
+#include "pool/cgroup1.h"
 #include "pool/process.h"
 
 static void assert_located(const char *mountinfo, const char *self, const char *path)
@@ -79,6 +80,50 @@ static void lines_that_are_cut_are_passed_over(void **state)
 	assert_located("garbage\n" V2("/", "/cg"), "0::/a", "/cg/a");
 }
 
+static void assert_located1(
+	const char *mountinfo, const char *self, const char *controller, const char *path)
+{
+	CLEANUP(strbuf_fini) struct strbuf out = STRBUF_INIT;
+	struct error err = ERROR_NONE;
+
+	if (cgroup1_locate(mountinfo, self, controller, &out, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_string_equal(out.data, path);
+}
+
+static void assert_not_located1(const char *mountinfo, const char *self, const char *controller)
+{
+	CLEANUP(strbuf_fini) struct strbuf out = STRBUF_INIT;
+
+	assert_int_equal(cgroup1_locate(mountinfo, self, controller, &out, NULL), -ENOENT);
+}
+
+#define CPU "32 25 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+
+static void a_hierarchy_of_the_first_version_is_found_by_its_controller(void **state)
+{
+	assert_located1(OTHER V1 CPU, "5:cpu,cpuacct:/c\n4:memory:/x/y\n0::/z\n", "memory",
+		"/sys/fs/cgroup/memory/x/y");
+	assert_located1(OTHER V1 CPU, "5:cpu,cpuacct:/c\n4:memory:/x/y\n0::/z\n", "cpu",
+		"/sys/fs/cgroup/cpu,cpuacct/c");
+	assert_located1(OTHER V1 CPU, "5:cpuacct,cpu:/c\n4:memory:/\n0::/z", "memory",
+		"/sys/fs/cgroup/memory");
+	assert_located1("31 25 0:27 /docker/a /cg/memory rw - cgroup cgroup rw,memory\n",
+		"4:memory:/docker/a/b\n", "memory", "/cg/memory/b");
+}
+
+static void a_controller_is_not_found_where_another_begins_like_it(void **state)
+{
+	assert_not_located1(
+		"32 25 0:28 / /cg rw - cgroup cgroup rw,cpuacct,cpuset\n", "5:cpu:/c\n", "cpu");
+	assert_not_located1(CPU, "5:cpuacct,cpuset:/c\n0::/\n", "cpu");
+	assert_not_located1(V2("/", "/cg"), "4:memory:/x\n0::/\n", "memory");
+	assert_not_located1(OTHER, "4:memory:/x\n", "memory");
+	assert_not_located1(V1, "4:memory:/../outside\n", "memory");
+	assert_not_located1(V1, "4:memory\nmemory\n::\n", "memory");
+	assert_not_located1("", "", "memory");
+}
+
 static void a_process_is_told_by_the_time_of_its_birth(void **state)
 {
 	uint64_t born = process_starttime(getpid());
@@ -99,6 +144,8 @@ int main(void)
 		cmocka_unit_test(blanks_in_the_mount_point_are_unescaped),
 		cmocka_unit_test(without_a_second_version_there_is_none),
 		cmocka_unit_test(lines_that_are_cut_are_passed_over),
+		cmocka_unit_test(a_hierarchy_of_the_first_version_is_found_by_its_controller),
+		cmocka_unit_test(a_controller_is_not_found_where_another_begins_like_it),
 		cmocka_unit_test(a_process_is_told_by_the_time_of_its_birth),
 	};
 
