@@ -73,7 +73,7 @@ struct init_setup {
 	uint32_t version;
 	uint32_t kind;
 	uint32_t uid, gid;     /* inside */
-	uint32_t processes;    /* RLIMIT_NPROC */
+	uint32_t processes;    /* RLIMIT_NPROC; 0: as inherited */
 	uint32_t open_files;   /* RLIMIT_NOFILE; 0: as inherited */
 	uint64_t file_size;    /* RLIMIT_FSIZE, bytes; 0: none */
 	uint32_t filter_count; /* instructions */

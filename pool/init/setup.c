@@ -243,7 +243,7 @@ static int set_limits(struct setup *setup)
 {
 	int r = set_limit(RLIMIT_CORE, 0);
 
-	if (r == 0)
+	if (r == 0 && setup->options.processes > 0)
 		r = set_limit(RLIMIT_NPROC, setup->options.processes);
 	if (r == 0 && setup->options.open_files > 0)
 		r = set_limit(RLIMIT_NOFILE, setup->options.open_files);

@@ -211,6 +211,16 @@ def a_command_without_a_timeout_ends_at_timeout_max_and_says_so():
 
 
 @case
+def a_limit_of_0_is_none():
+    with Daemon(slots=1, options=('slot.memory_max=0', 'slot.memory_high=0', 'slot.pids_max=0', 'slot.file_size=0')) as d:
+        shown = limits(d)
+        for name in ('memory_max', 'memory_high', 'pids_max', 'file_size'):
+            equal(shown[name][0], 'unlimited', name)
+        d.mkdir('t')
+        equal(d.run('t', '(echo forked) & wait; head -c 2000000 /dev/zero > f')['stdout'], 'forked\n')
+
+
+@case
 def the_next_start_removes_the_limits_of_a_killed_daemon():
     with Daemon(slots=2, options=OPTIONS) as d:
         if not {'cgroup1', 'cgroup2'} & {rest for _, rest in limits(d).values()}:
