@@ -286,6 +286,14 @@ static void add_child(void *data, const char *name, const struct node *node)
 	add_listed(data, name, node_ino(node->kind, node->object), node_type(node->kind)->mode);
 }
 
+/* A directory within a lease or a slot is below one with the same object. */
+static fuse_ino_t parent_ino(const struct node *node)
+{
+	enum node_kind parent = node_type(node->kind)->parent;
+
+	return node_ino(parent, parent == NODE_LEASE || parent == NODE_SLOT ? node->object : 0);
+}
+
 static int fill(struct listing *listing, fuse_ino_t ino)
 {
 	struct node node;
@@ -296,7 +304,7 @@ static int fill(struct listing *listing, fuse_ino_t ino)
 	strbuf_clear(&listing->names);
 	strbuf_clear(&listing->entries);
 	add_listed(listing, ".", ino, S_IFDIR);
-	add_listed(listing, "..", node_ino(node_type(node.kind)->parent, 0), S_IFDIR);
+	add_listed(listing, "..", parent_ino(&node), S_IFDIR);
 	tree_each_child(listing->control, &node, add_child, listing);
 	return strbuf_failed(&listing->names) || strbuf_failed(&listing->entries) ? -ENOMEM : 0;
 }

@@ -18,6 +18,7 @@ render_fn render_metrics;     /* Prometheus text: docs/observability.md */
 render_fn render_config, render_events, render_last_error;
 render_fn render_lease_json, render_lease_state, render_ttl, render_hold, render_endpoint;
 render_fn render_slot_state, render_slot_generation, render_slot_lease, render_slot_pid,
-	render_slot_limits, render_slot_last_error;
+	render_slot_limits, render_slot_health, render_slot_last_error;
+render_fn render_log; /* of a slot or a lease, which of both the node says */
 
 #endif

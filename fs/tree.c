@@ -55,6 +55,9 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_ENDPOINTS]        = { "endpoints", NODE_LEASE, LISTING },
 	[NODE_ENDPOINT]         = { .parent = NODE_ENDPOINTS, .mode = READ_ONLY, .render = render_endpoint },
 	[NODE_LEASE_LAST_ERROR] = { "last_error", NODE_LEASE, READ_ONLY, .render = render_last_error },
+	[NODE_LEASE_LOG]        = { "log", NODE_LEASE, LISTING },
+	[NODE_LEASE_LOG_INIT]   = { "init", NODE_LEASE_LOG, READ_ONLY, .render = render_log },
+	[NODE_LEASE_LOG_BWRAP]  = { "bwrap", NODE_LEASE_LOG, READ_ONLY, .render = render_log },
 	[NODE_FS]               = { "fs", NODE_LEASE, DIRECTORY },
 
 	[NODE_SLOT]             = { .parent = NODE_SLOTS, .mode = LISTING },
@@ -63,6 +66,10 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_SLOT_LEASE]       = { "lease", NODE_SLOT, READ_ONLY, .render = render_slot_lease },
 	[NODE_SLOT_PID]         = { "pid", NODE_SLOT, READ_ONLY, .render = render_slot_pid },
 	[NODE_SLOT_LIMITS]      = { "limits", NODE_SLOT, READ_ONLY, .render = render_slot_limits },
+	[NODE_SLOT_HEALTH]      = { "health", NODE_SLOT, READ_ONLY, .render = render_slot_health },
+	[NODE_SLOT_LOG]         = { "log", NODE_SLOT, LISTING },
+	[NODE_SLOT_LOG_INIT]    = { "init", NODE_SLOT_LOG, READ_ONLY, .render = render_log },
+	[NODE_SLOT_LOG_BWRAP]   = { "bwrap", NODE_SLOT_LOG, READ_ONLY, .render = render_log },
 	[NODE_SLOT_LAST_ERROR]  = { "last_error", NODE_SLOT, READ_ONLY, .render = render_slot_last_error },
 };
 /* clang-format on */

@@ -49,6 +49,9 @@ enum node_kind {
 	NODE_ENDPOINTS,
 	NODE_ENDPOINT, /* its object has the port too: endpoints.h */
 	NODE_LEASE_LAST_ERROR,
+	NODE_LEASE_LOG,
+	NODE_LEASE_LOG_INIT,
+	NODE_LEASE_LOG_BWRAP,
 	NODE_FS, /* only its name is ours: files_enter() makes the node */
 	NODE_SLOT,
 	NODE_SLOT_STATE,
@@ -56,6 +59,10 @@ enum node_kind {
 	NODE_SLOT_LEASE,
 	NODE_SLOT_PID,
 	NODE_SLOT_LIMITS,
+	NODE_SLOT_HEALTH,
+	NODE_SLOT_LOG,
+	NODE_SLOT_LOG_INIT,
+	NODE_SLOT_LOG_BWRAP,
 	NODE_SLOT_LAST_ERROR,
 	NODE_KIND_COUNT
 };

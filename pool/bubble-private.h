@@ -111,6 +111,13 @@ void bubble_images_destroy(struct bubble_kit *kit);
 /* Everything of the exec helper (for a root daemon, or to join a cgroup) and bwrap. */
 int bubble_words(struct words *words, const struct bubble_kit *kit,
 	const struct bubble_options *options, struct error *err);
+/* A line for the log. */
+void bubble_say(struct bubble *bubble, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Each line that bwrap, or the exec helper, wrote to standard error, for the log. */
+void bubble_say_complaints(struct bubble *bubble);
+/* The last of them; "" when there is none. */
+void bubble_read_complaint(const struct bubble *bubble, char *ret_text, size_t size);
+
 bool bubble_needs_helper(const struct bubble_options *options);
 
 /* A socket pair and a running bwrap that holds the other end. Fills runner_*, complaints_fd and

@@ -48,31 +48,6 @@ static void kill_because(struct bubble *bubble, const struct error *why)
 	send_kill(bubble);
 }
 
-/* The last line that bwrap, or the exec helper, wrote to standard error. "" when there is none. */
-static void read_complaint(const struct bubble *bubble, char *text, size_t size)
-{
-	char tail[400];
-	struct stat st;
-	ssize_t n = -1;
-	const char *line;
-
-	text[0] = '\0';
-	if (bubble->complaints_fd >= 0 && fstat(bubble->complaints_fd, &st) == 0) {
-		off_t from = st.st_size > (off_t)sizeof(tail) - 1
-				     ? st.st_size - ((off_t)sizeof(tail) - 1)
-				     : 0;
-
-		n = pread(bubble->complaints_fd, tail, sizeof(tail) - 1, from);
-	}
-	if (n <= 0)
-		return;
-	while (n > 0 && isspace((unsigned char)tail[n - 1]))
-		n--;
-	tail[n] = '\0';
-	line = strrchr(tail, '\n');
-	(void)snprintf(text, size, "%s", line ? line + 1 : tail);
-}
-
 static void explain(struct bubble *bubble)
 {
 	struct error *why = &bubble->why;
@@ -80,7 +55,7 @@ static void explain(struct bubble *bubble)
 
 	if (why->code != 0)
 		return;
-	read_complaint(bubble, complaint, sizeof(complaint));
+	bubble_read_complaint(bubble, complaint, sizeof(complaint));
 	if (bubble->kill_asked)
 		(void)error_set(why, ECANCELED, "slot %u was killed", bubble->slot);
 	else if (bubble->ready && bubble->runner_status > 128)
@@ -163,6 +138,7 @@ static void end_when_dead(struct bubble *bubble)
 	bubble_lose_execs(bubble);
 	bubble_lose_sockets(bubble);
 	why = bubble->why;
+	bubble_say_complaints(bubble);
 	bubble->hooks.died(bubble->hooks.data, &why);
 }
 
@@ -231,6 +207,7 @@ static int handle_hello(struct bubble *bubble, struct attached *attached)
 		goto refuse;
 	bubble->pidfd = fd;
 	bubble->pid = attached->pid;
+	bubble_say(bubble, "started as pid %d", (int)bubble->pid);
 	if (bubble->kill_asked || bubble->why.code != 0)
 		send_kill(bubble);
 	return 0;
@@ -243,6 +220,8 @@ static int handle_failed(struct bubble *bubble, const struct init_report *report
 {
 	if (bubble->ready || report->error <= 0 || report->error > 4095)
 		return -EPROTO;
+	bubble_say(bubble, "step '%s' failed: %s", report->step,
+		strerrordesc_np(report->error) ? strerrordesc_np(report->error) : "?");
 	if (bubble->why.code == 0)
 		(void)error_errno(&bubble->why, report->error,
 			"slot %u cannot start: init's step '%s'", bubble->slot, report->step);
@@ -259,6 +238,8 @@ static int handle_ready(
 	bubble->landlock_abi = report->status;
 	bubble->root_fd = take_fd(&attached->fd);
 	bubble->ready = true;
+	bubble_say_complaints(bubble);
+	bubble_say(bubble, "ready");
 	closep(&bubble->complaints_fd);
 	bubble->complaints_fd = -1;
 	loop_timer_stop(take_ptr(&bubble->start_timer));
@@ -403,7 +384,7 @@ static void handle_start_timeout(void *data)
 	bubble_hear_late(bubble);
 	if (bubble->ready)
 		return;
-	read_complaint(bubble, complaint, sizeof(complaint));
+	bubble_read_complaint(bubble, complaint, sizeof(complaint));
 	(void)error_set(&why, ETIMEDOUT, "slot %u is not ready after %llu ms%s%s", bubble->slot,
 		(unsigned long long)bubble->start_timeout_ms, complaint[0] ? ": " : "", complaint);
 	kill_because(bubble, &why);

@@ -50,6 +50,9 @@ struct bubble_options {
 	uint64_t start_timeout_ms;
 };
 
+/* Whose words they are. */
+enum bubble_voice { BUBBLE_INIT, BUBBLE_BWRAP };
+
 struct bubble_hooks {
 	void (*ready)(void *data); /* not after bubble_kill() */
 	/*
@@ -57,6 +60,8 @@ struct bubble_hooks {
 	 * bubble_kill(), ENOTCONN (slot_lost) when it died by itself, else why it never got ready.
 	 */
 	void (*died)(void *data, const struct error *why);
+	/* A line for its log, not ended by a newline; bwrap's come from outside. May be NULL. */
+	void (*said)(void *data, enum bubble_voice voice, const char *line);
 	void *data;
 };
 

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/loop.h"
 #include "base/operation.h"
+#include "base/strbuf.h"
 #include "pool/pool.h"
 #include "pool/queue.h"
 
@@ -113,7 +114,8 @@ struct pool {
 
 /* slot-notes.c: for whoever looks at a slot. */
 struct slot_notes {
-	uint64_t start_ms, reset_ms; /* when what is under way began; 0: nothing is */
+	uint64_t start_ms, reset_ms;        /* when what is under way began; 0: nothing is */
+	struct strbuf logs[SLOT_LOG_COUNT]; /* zeroed: nothing was said */
 };
 
 struct slot {
@@ -204,6 +206,9 @@ bool slot_storage_is_full(const struct slot *slot);
 
 /* slot-notes.c: the slot has just left that state */
 void slot_note_step(struct slot *slot, enum slot_state from);
+/* A line for its log, from the bubble or of our own. */
+void slot_note(struct slot *slot, enum slot_log which, const char *line);
+void slot_notes_fini(struct slot_notes *notes);
 
 /* supervisor.c */
 int supervisor_start(struct pool *pool, struct error *err);

@@ -239,6 +239,7 @@ static void slot_free(struct slot *slot)
 	if (!slot)
 		return;
 	loop_timer_stop(slot->retry);
+	slot_notes_fini(&slot->notes);
 	slot_net_destroy(slot->net);
 	bubble_destroy(slot->bubble);
 	slot_cgroup_discard(slot->pool->cgroups, slot->cgroup);
@@ -493,6 +494,7 @@ struct slot_view slot_view(const struct slot *slot)
 		.since = slot->since,
 		.last_pong_ms = slot->last_pong_ms,
 		.commands = slot->run_count - slot->late_runs,
+		.failures = slot->failures,
 	};
 }
 

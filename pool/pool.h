@@ -31,6 +31,7 @@ struct operation;
 struct pool;
 struct slot;
 struct strbuf;
+struct strbuf;
 
 struct pool_hooks {
 	/* A lent slot's init has died. It stays the holder's (LOST) until pool_return(). */
@@ -122,9 +123,13 @@ struct slot_view {
 	double since;           /* Unix seconds of the last change of state */
 	uint64_t last_pong_ms;  /* loop_now_ms() of the last sign of life */
 	unsigned commands;      /* running now */
+	unsigned failures;      /* starts that failed and deaths, in a row */
 };
 
 struct slot_view slot_view(const struct slot *slot);
+/* What init and bwrap have said of this generation: lines with their time, the latest few KiB. */
+enum slot_log { SLOT_LOG_INIT, SLOT_LOG_BWRAP, SLOT_LOG_COUNT };
+void slot_log_render(const struct slot *slot, enum slot_log which, struct strbuf *out);
 unsigned pool_slot_count(const struct pool *pool);
 struct slot *pool_slot(const struct pool *pool, unsigned number); /* NULL when there is none */
 unsigned pool_queue_length(const struct pool *pool);

@@ -203,6 +203,7 @@ static void fail_start(struct slot *slot, const struct error *why)
 
 	slot->last_error = *why;
 	log_warn("slot %s did not start: %s", slot->name, why->text);
+	slot_note(slot, SLOT_LOG_INIT, why->text);
 	if (!slot->tried && pool->start_failures++ == 0)
 		pool->start_error = *why;
 	(void)slot_step(slot, SLOT_BROKE, why->reason);
@@ -228,6 +229,7 @@ static void handle_crash(struct slot *slot, const struct error *why)
 
 	slot->last_error = *why;
 	log_warn("slot %s died: %s", slot->name, why->text);
+	slot_note(slot, SLOT_LOG_INIT, why->text);
 	(void)slot_step(slot, SLOT_DIED, REASON_SLOT_LOST);
 	if (slot->state == SLOT_DEAD)
 		supervisor_retry(slot);
@@ -289,6 +291,11 @@ static void handle_ready(void *data)
 	leave_turn(slot);
 }
 
+static void handle_said(void *data, enum bubble_voice voice, const char *line)
+{
+	slot_note(data, voice == BUBBLE_BWRAP ? SLOT_LOG_BWRAP : SLOT_LOG_INIT, line);
+}
+
 static void spawn(struct slot *slot)
 {
 	struct pool *pool = slot->pool;
@@ -303,7 +310,7 @@ static void spawn(struct slot *slot)
 		.start_timeout_ms = pool->times.start_timeout,
 	};
 	const struct bubble_hooks hooks = {
-		.ready = handle_ready, .died = handle_died, .data = slot};
+		.ready = handle_ready, .died = handle_died, .said = handle_said, .data = slot};
 	struct error err = ERROR_NONE;
 
 	if (slot->state == SLOT_RESETTING)

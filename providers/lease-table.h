@@ -39,11 +39,12 @@ struct lease {
 	enum reason reason;
 	char why[256]; /* the sentence behind the reason; "" when the word says all */
 	double created_at, changed_at;
-	double deadline;             /* Unix seconds; 0: none */
-	uint64_t deadline_ms;        /* the same on lease_clock_ms()'s clock */
-	enum reason deadline_reason; /* what it ends for then */
-	unsigned holders;            /* of its hold */
-	struct sandbox *box;         /* NULL once given back */
+	double deadline;                    /* Unix seconds; 0: none */
+	uint64_t deadline_ms;               /* the same on lease_clock_ms()'s clock */
+	enum reason deadline_reason;        /* what it ends for then */
+	unsigned holders;                   /* of its hold */
+	struct sandbox *box;                /* NULL once given back */
+	struct strbuf logs[SLOT_LOG_COUNT]; /* once the sandbox is given back; zeroed: none */
 	bool shown;
 	bool reusable; /* its sandbox is gone */
 	struct loop_timer
@@ -156,6 +157,10 @@ void lease_table_check_stopped(struct lease_table *table);
 void lease_render_endpoints(const struct lease *lease, struct strbuf *out);
 /* Whether it has such, which is a capability. */
 bool lease_has_endpoints(const struct lease *lease);
+/* lease-log.c: while it still has its sandbox; at its own end. */
+void lease_keep_logs(struct lease *lease);
+void lease_drop_logs(struct lease *lease);
+
 /* Appends terminate's reply. */
 void lease_render_end(const struct lease_table *table, const struct released_lease *lease,
 	bool already, struct strbuf *out);

@@ -40,6 +40,7 @@ void lease_unref(struct lease *lease)
 		return;
 	loop_timer_stop(lease->timer);
 	sandbox_spec_fini(&lease->spec);
+	lease_drop_logs(lease);
 	free(lease->spec_text);
 	free(lease);
 }
@@ -142,6 +143,7 @@ void lease_give_back(struct lease *lease, enum reason reason)
 {
 	struct sandbox *box = lease->box;
 
+	lease_keep_logs(lease);
 	lease->box = NULL;
 	if (box->root)
 		atomic_store(&box->root->ended, true);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pool/pool.h"
 #include "providers/sandbox.h"
 
 struct config;
@@ -161,6 +162,8 @@ enum reason lease_reason(const struct lease *lease);
 double lease_created_at(const struct lease *lease);         /* Unix seconds */
 double lease_changed_at(const struct lease *lease);         /* of its last change of state */
 struct sandbox_root *lease_root(const struct lease *lease); /* borrowed; NULL: none (any more) */
+/* Appends what init and bwrap said of its sandbox, up to its end. */
+void lease_render_log(const struct lease *lease, enum slot_log which, struct strbuf *out);
 /* Appends lease.json. */
 void lease_render(const struct lease *lease, struct strbuf *out);
 

@@ -287,6 +287,11 @@ static int local_bwrap_check(void *self, const struct sandbox_spec *spec, struct
 	return sandbox_spec_check_local(spec, ((struct local *)self)->env.config, err);
 }
 
+static void local_bwrap_log(struct sandbox *base, enum slot_log which, struct strbuf *out)
+{
+	slot_log_render(((struct local_box *)base)->slot, which, out);
+}
+
 static struct pool *local_bwrap_pool(void *self)
 {
 	return ((struct local *)self)->pool;
@@ -304,6 +309,7 @@ const struct sandbox_provider_ops local_bwrap_ops = {
 	.create = local_bwrap_create,
 	.run = local_bwrap_run,
 	.destroy = local_bwrap_destroy,
+	.log = local_bwrap_log,
 	.url = local_bwrap_url,
 	.pool = local_bwrap_pool,
 };

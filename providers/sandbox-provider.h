@@ -12,6 +12,7 @@
 #ifndef PROVIDERS_SANDBOX_PROVIDER_H
 #define PROVIDERS_SANDBOX_PROVIDER_H
 
+#include "pool/pool.h"
 #include "providers/sandbox.h"
 
 struct config;
@@ -91,6 +92,9 @@ struct sandbox_provider_ops {
 	 * reusable. Accepts NULL.
 	 */
 	void (*destroy)(struct sandbox *box, enum reason reason, sandbox_gone_fn *gone, void *data);
+
+	/* Optional: appends what its init and bwrap have said so far. */
+	void (*log)(struct sandbox *box, enum slot_log which, struct strbuf *out);
 
 	/*
 	 * Optional: appends the URL of a port inside, which works from now on until destroy; those

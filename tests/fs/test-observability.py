@@ -9,8 +9,9 @@ import select
 import shutil
 import signal
 import subprocess
+import time
 
-from harness import (PATIENCE, ROOT, Daemon, Skip, case, check, contains, equal, eventually, fails_with, main, need, read_all, run,
+from harness import (IS_ROOT, PATIENCE, ROOT, Daemon, Scratch, Skip, case, check, contains, equal, eventually, fails_with, main, need, read_all, run,
                      sleeps_with, test_environment)
 
 
@@ -270,6 +271,142 @@ def Ctrl_C_ends_a_follower_and_the_daemons_stop_ends_it_cleanly():
             d.stop()
             follower.until(lambda line: line['kind'] == 'daemon' and line['to'] == 'STOPPING')
             equal((follower.process.wait(PATIENCE), follower.process.stderr.read()), (0, b''))
+
+
+
+# Health and logs of slots
+
+
+def log_lines(text):
+    """What the lines say, without their times, which must be some."""
+    found = []
+    for line in text.splitlines():
+        match = re.fullmatch(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (.*)', line)
+        check(match, f'no time: {line!r}')
+        found.append(match[1])
+    return found
+
+
+@case
+def health_and_log_of_a_slot_follow_it_through_loss_and_reset(d):
+    d.mkdir('ill')
+    slot = f'{d.slot_of("ill"):04}'
+    generation, pid = d.read('slots', slot, 'generation').strip(), d.read('slots', slot, 'pid').strip()
+    health = d.json('slots', slot, 'health')
+    equal((health['result'], health['failures'], list(health)), ('ok', 0, ['last_check', 'result', 'failures']))
+    check(abs(health['last_check'] - time.time()) < 60, health)
+    lines = log_lines(d.read('slots', slot, 'log', 'init'))
+    equal(lines, [f'generation {generation}', f'started as pid {pid}', 'ready'])
+    equal(sorted(os.listdir(d.path('slots', slot, 'log'))), ['bwrap', 'init'])
+    equal(d.read('leases', 'ill', 'log', 'init'), d.read('slots', slot, 'log', 'init'))
+    os.kill(int(pid), signal.SIGKILL)
+    eventually(lambda: d.read('leases', 'ill', 'state') == 'LOST\n', 'the lease is lost')
+    health = d.json('slots', slot, 'health')
+    equal((health['result'], health['failures']), ('down', 1))
+    lines = log_lines(d.read('leases', 'ill', 'log', 'init'))
+    contains(lines[-1], 'killed by signal 9')
+    d.rmdir('ill')
+    d.wait_ready()
+    equal(d.json('slots', slot, 'health')['result'], 'ok')
+    equal(log_lines(d.read('slots', slot, 'log', 'init'))[0], f'generation {int(generation) + 1}')
+
+
+@case
+def the_log_of_a_lease_stays_when_it_has_expired_and_its_slot_is_another_s(d):
+    d.mkdir('old')
+    before = d.read('leases', 'old', 'log', 'init')
+    d.ask('leases/old/ttl', '0.05\n')
+    eventually(lambda: d.read('leases', 'old', 'state') == 'EXPIRED\n', 'it has expired')
+    d.wait_ready()
+    equal(d.read('leases', 'old', 'log', 'init'), before)
+    equal(d.read('leases', 'old', 'log', 'bwrap'), '')
+    d.rmdir('old')
+
+
+@case
+def what_bwrap_complains_about_is_in_the_log_and_its_last_line_in_last_error():
+    with Scratch() as work:
+        os.chmod(work, 0o755)
+        bwrap = os.path.join(work, 'bwrap')
+        with open(bwrap, 'w', encoding='utf-8') as f:
+            f.write(f'#!/bin/sh\n[ -e {work}/good ] && exec {need("bwrap")} "$@"\necho first >&2; echo the second word >&2; exit 1\n')
+        os.chmod(bwrap, 0o755)
+        with open(work + '/good', 'w', encoding='utf-8'):
+            pass
+        with Daemon(slots=1, options=[f'slot.bwrap={bwrap}']) as d:
+            equal(d.read('slots', '0000', 'log', 'bwrap'), '')
+            d.mkdir('last')
+            os.unlink(work + '/good')
+            d.rmdir('last')
+            eventually(lambda: d.json('slots', '0000', 'health')['failures'] > 0, 'a start has failed')
+            eventually(lambda: d.read('slots', '0000', 'state') == 'FAILED\n', 'FAILED')
+            equal(d.json('slots', '0000', 'health')['result'], 'down')
+            equal(log_lines(d.read('slots', '0000', 'log', 'bwrap')), ['first', 'the second word'])
+            contains(log_lines(d.read('slots', '0000', 'log', 'init'))[-1], 'cannot start: the second word')
+            contains(d.read('slots', '0000', 'last_error'), 'the second word')
+            contains(d.json('status.json')['nodes'][0]['last_error'], 'the second word')
+            with open(work + '/good', 'w', encoding='utf-8'):
+                pass
+            d.wait_ready()
+            equal(d.read('slots', '0000', 'log', 'bwrap'), '')
+
+
+# The daemon's own log
+
+LINE = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (error|warn |info |debug) (.+)')
+
+
+def read_log(path):
+    with open(path, encoding='utf-8') as f:
+        return [LINE.fullmatch(line.rstrip('\n')) or check(False, f'no line of a log: {line!r}') for line in f]
+
+
+@case
+def a_normal_day_logs_one_line_an_event_and_nothing_above_info():
+    with Scratch() as work:
+        os.chmod(work, 0o755)
+        with Daemon(slots=2, options=[f'dressage.log_file={work}/log']) as d:
+            d.mkdir('day')
+            d.run('day', ['true'])
+            d.run('day', 'exit 3')
+            d.run('day', ['/no/such/program'])
+            d.run('day', 'sleep 600', timeout=0.1)
+            fails_with(errno.EEXIST, d.mkdir, 'day')
+            d.ask('create', 'night')
+            fails_with(errno.EAGAIN, d.mkdir, 'third')
+            d.ask('leases/day/ttl', '600\n')
+            d.rmdir('day')
+            d.ask('terminate', 'night')
+            d.wait_ready()
+            d.mkdir('short')
+            d.ask('leases/short/ttl', '0.05\n')
+            eventually(lambda: d.read('leases', 'short', 'state') == 'EXPIRED\n', 'it has expired')
+            d.rmdir('short')
+            d.wait_ready()
+            events = [json.loads(line) for line in d.read('events').splitlines()]
+            d.stop()
+            lines = read_log(work + '/log')
+        ready = next(i for i, line in enumerate(lines) if line[2].startswith('ready: '))
+        # what the host lacks for a plain user is said once, before
+        above = [line[0] for line in lines[0 if IS_ROOT else ready:] if line[1].strip() not in ('info', 'debug')]
+        equal(above, [])
+        for event in events:
+            start = f'{event["kind"]} {event["id"]}: {event["from"] + " -> " if event["from"] else ""}{event["to"]}'
+            said = [line[2] for line in lines if re.match(re.escape(start) + r'( \(|,)', line[2]) and
+                    line[2].split(', generation ')[1].split(':')[0] == str(event['generation'])]
+            equal(len(said), 0 if event['kind'] == 'exec' else 1, start)
+        others = [line[2] for line in lines if not re.match(r'(slot|lease|daemon) ', line[2])]
+        check(len(others) <= 6, others)
+
+
+@case
+def a_log_that_is_copied_and_emptied_goes_on_at_its_beginning():
+    with Scratch() as work:
+        os.chmod(work, 0o755)
+        with Daemon(slots=1, options=[f'dressage.log_file={work}/log']) as d:
+            os.truncate(work + '/log', 0)
+            d.mkdir('new')
+            check(len(read_log(work + '/log')) == 2, 'a slot and a lease')
 
 
 main(slots=2)

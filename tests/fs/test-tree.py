@@ -12,7 +12,7 @@ import time
 from harness import (PATIENCE, Daemon, Scratch, case, check, contains, equal, eventually, fails_with, main, need, read_all, run, sh,
                      sleeps_with, test_environment)
 
-LEASE_FILES = ['endpoints', 'fs', 'hold', 'last_error', 'lease.json', 'run_command', 'state', 'terminate', 'ttl', 'wait']
+LEASE_FILES = ['endpoints', 'fs', 'hold', 'last_error', 'lease.json', 'log', 'run_command', 'state', 'terminate', 'ttl', 'wait']
 
 
 @case
@@ -21,7 +21,7 @@ def the_root_has_the_files_that_the_docs_name(d):
           ['config', 'control', 'create', 'events', 'events.follow', 'last_error', 'leases', 'metrics', 'slots', 'status', 'status.json', 'terminate'])
     d.mkdir('t')
     equal(sorted(os.listdir(d.lease('t'))), LEASE_FILES)
-    equal(sorted(os.listdir(d.path('slots', '0000'))), ['generation', 'last_error', 'lease', 'limits', 'pid', 'state'])
+    equal(sorted(os.listdir(d.path('slots', '0000'))), ['generation', 'health', 'last_error', 'lease', 'limits', 'log', 'pid', 'state'])
 
 
 @case
