@@ -164,6 +164,14 @@ int __wrap_syscall_filter_create(void **ret_program, size_t *ret_size, struct er
 	return 0;
 }
 
+void leak_refilter(struct bubble_kit *kit)
+{
+	free(kit->filter);
+	if (__wrap_syscall_filter_create(&kit->filter, &kit->filter_size, NULL) < 0)
+		abort();
+	kit->setup.filter_count = (uint32_t)(kit->filter_size / sizeof(struct sock_filter));
+}
+
 /* ---- The spawn ---- */
 
 int __real_posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *files, int from);

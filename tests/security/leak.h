@@ -36,6 +36,9 @@ struct leak {
 
 /* For the next kit and the next start. NULL: nothing is left out. */
 void leak_set(const struct leak *leak);
+/* Makes a kit's filter anew, as what is left out now says. */
+struct bubble_kit;
+void leak_refilter(struct bubble_kit *kit);
 /* That what was asked for was done: an edit whose words are not there would leave nothing out. */
 bool leak_done(void);
 
