@@ -128,6 +128,15 @@ static int check_uids(
 	return 0;
 }
 
+static int check_overlay(const struct config *config, struct error *err)
+{
+	if (!config->slot.overlay || config->slot.rootfs[0])
+		return 0;
+	return error_set(err, EINVAL,
+		"[slot] overlay = on needs a [slot] rootfs: the machine's own files cannot be written "
+		"over");
+}
+
 static int check_timeouts(const struct config *config, struct error *err)
 {
 	CLEANUP(strbuf_fini) struct strbuf timeout = STRBUF_INIT, most = STRBUF_INIT;
@@ -185,6 +194,8 @@ int config_check(const struct config *config, const struct config_facts *facts, 
 		r = check_owner(config, facts, err);
 	if (r == 0)
 		r = check_uids(config, facts, err);
+	if (r == 0)
+		r = check_overlay(config, err);
 	if (r == 0)
 		r = check_timeouts(config, err);
 	if (r == 0)

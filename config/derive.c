@@ -199,6 +199,20 @@ static int derive_nofile(struct config *config, const struct config_facts *facts
 		config, "slot", "nofile", "the hard limit", err, "%llu", (unsigned long long)hard);
 }
 
+/* Who may write anywhere is root there: nobody else may in a root file system. */
+static int derive_slot_ids(struct config *config, struct error *err)
+{
+	int r = 0;
+
+	if (!config->slot.overlay)
+		return 0;
+	if (!is_set(config, "slot", "uid"))
+		r = setting_derive(config, "slot", "uid", "0", "slot.overlay", err);
+	if (r == 0 && !is_set(config, "slot", "gid"))
+		r = setting_derive(config, "slot", "gid", "0", "slot.overlay", err);
+	return r;
+}
+
 /* ---- owner ---- */
 
 /* True when all of the text is a number that a uid can be. */
@@ -364,6 +378,8 @@ int config_derive(struct config *config, const struct config_sources *sources,
 		r = derive_slots(config, facts, err);
 	if (r == 0)
 		r = derive_nofile(config, facts, err);
+	if (r == 0)
+		r = derive_slot_ids(config, err);
 	if (r == 0)
 		r = derive_owner(config, facts, err);
 	if (r == 0)

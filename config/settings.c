@@ -499,10 +499,7 @@ const struct setting settings[] = {
 		.key = "overlay",
 		FLAG(slot.overlay),
 		.initial = "off",
-		.help = "Lets the sandbox write anywhere in its root file system, into a layer of its own.",
-		.later = LATER_REFUSED,
-		.later_values = LIST("on"),
-		.instead = "leave it off",
+		.help = "Lets the sandbox write anywhere in its rootfs, into a layer of its own.",
 	},
 	{
 		.section = "slot",
@@ -577,7 +574,7 @@ const struct setting settings[] = {
 		COUNT(slot.uid),
 		.initial = "1000",
 		.max = 65534,
-		.help = "User id of commands, as they see it inside.",
+		.help = "User id of commands, as they see it inside; with overlay = on it is 0 unless set.",
 	},
 	{
 		.section = "slot",
@@ -586,7 +583,7 @@ const struct setting settings[] = {
 		COUNT(slot.gid),
 		.initial = "1000",
 		.max = 65534,
-		.help = "Group id of commands, as they see it inside.",
+		.help = "Group id of commands, as they see it inside; with overlay = on it is 0 unless set.",
 	},
 	{
 		.section = "slot",

@@ -11,7 +11,7 @@
 #include "fs/files-private.h"
 #include "fs/symlink.h"
 
-enum { NOBODY = 65534 };
+enum { NOBODY = 65534, RANGE = 65536 };
 
 /*
  * One number space for all file systems behind the one mount: two files of different ones never
@@ -28,10 +28,14 @@ uint64_t files_shown_ino(uint32_t dev_major, uint32_t dev_minor, uint64_t ino)
 }
 
 /* What commands make belongs to the mount's owner; root's is root's; anybody else's is nobody's, as
- * it is inside. */
-static uint32_t shown_id(uint32_t id, uint32_t sandbox, uint32_t owner)
+ * it is inside. A slot with a range of ids has users of its own: theirs are shown as inside. */
+static uint32_t shown_id(const struct loan *loan, uint32_t id, uint32_t sandbox, uint32_t owner)
 {
-	return id == sandbox ? owner : id == 0 ? 0 : NOBODY;
+	if (id == sandbox)
+		return owner;
+	if (loan->range && id - loan->range < RANGE)
+		return id - loan->range;
+	return id == 0 ? 0 : NOBODY;
 }
 
 /* Nobody but the owner writes, whatever a command allows those who have its ids inside. */
@@ -55,8 +59,8 @@ void files_fill_stat(struct files *files, struct file_node *node, const struct s
 	ret_stat->st_ino = files_shown_ino(from->stx_dev_major, from->stx_dev_minor, from->stx_ino);
 	ret_stat->st_mode = shown_mode(from->stx_mode);
 	ret_stat->st_nlink = from->stx_nlink;
-	ret_stat->st_uid = shown_id(from->stx_uid, loan->uid, config->mount.owner_uid);
-	ret_stat->st_gid = shown_id(from->stx_gid, loan->gid, config->mount.owner_gid);
+	ret_stat->st_uid = shown_id(loan, from->stx_uid, loan->uid, config->mount.owner_uid);
+	ret_stat->st_gid = shown_id(loan, from->stx_gid, loan->gid, config->mount.owner_gid);
 	ret_stat->st_rdev = makedev(from->stx_rdev_major, from->stx_rdev_minor);
 	ret_stat->st_size = (off_t)from->stx_size;
 	ret_stat->st_blksize = from->stx_blksize;
@@ -179,6 +183,32 @@ void files_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* ---- changing attributes ---- */
 
+/* What is meant on the host by an id that a client sees. False: by this one nothing is. */
+static bool meant_id(
+	const struct loan *loan, uint32_t id, uint32_t sandbox, uint32_t owner, uint32_t *ret_id)
+{
+	if (id != owner && id >= RANGE)
+		return false;
+	*ret_id = id == owner ? sandbox : loan->range + id;
+	return true;
+}
+
+/* In a slot with a range of ids, to any of its users. */
+static int change_owner(
+	struct files *files, const struct loan *loan, int fd, const struct stat *attr, int to_set)
+{
+	const struct config *config = files->config;
+	uint32_t uid = (uint32_t)-1, gid = (uint32_t)-1;
+
+	if ((to_set & FUSE_SET_ATTR_UID) &&
+		!meant_id(loan, attr->st_uid, loan->uid, config->mount.owner_uid, &uid))
+		return -EPERM;
+	if ((to_set & FUSE_SET_ATTR_GID) &&
+		!meant_id(loan, attr->st_gid, loan->gid, config->mount.owner_gid, &gid))
+		return -EPERM;
+	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
 /* Only to whom it belongs already, as the client sees it; then nothing changes. */
 static int check_owner(
 	struct files *files, struct file_node *node, int fd, const struct stat *attr, int to_set)
@@ -257,7 +287,9 @@ static int change(fuse_req_t req, struct file_node *node, int fd, const struct s
 
 	if (node->hollow)
 		return -EROFS;
-	if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
+	if ((to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) && node->loan->range)
+		r = change_owner(files_of(req), node->loan, fd, attr, to_set);
+	else if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
 		r = check_owner(files_of(req), node, fd, attr, to_set);
 	if (r == 0 && (to_set & FUSE_SET_ATTR_MODE))
 		r = change_mode(backing, fd, attr->st_mode);

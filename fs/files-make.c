@@ -58,22 +58,6 @@ static int make(int dir, const char *name, const struct making *making, int *ret
 	return 0;
 }
 
-/* Between the making and now the sandbox may have put something else there: only what is root's is
- * given away. */
-static int give(const struct loan *loan, int fd, uint32_t type)
-{
-	struct stat stat;
-
-	if (fstat(fd, &stat) < 0)
-		return -errno;
-	if ((stat.st_mode & S_IFMT) != type || stat.st_uid != 0)
-		return -ESTALE;
-	if (fchownat(fd, "", loan->uid, stat.st_gid == 0 ? loan->gid : (gid_t)-1, AT_EMPTY_PATH) <
-		0)
-		return -errno;
-	return 0;
-}
-
 static int open_made(int dir, const char *name, const struct making *making, int *fd)
 {
 	if (making->type == S_IFREG)
@@ -82,15 +66,29 @@ static int open_made(int dir, const char *name, const struct making *making, int
 	return *fd < 0 ? -errno : 0;
 }
 
-/* Where the sandbox's user may not, but the client may: root makes it and gives it away. */
-static int make_as_root(
+/* Where the sandbox's user may not, but the client may. */
+static int make_anywhere(
 	const struct loan *loan, int dir, const char *name, const struct making *making, int *fd)
 {
-	int r = make(dir, name, making, fd);
+	int r = -EACCES;
 
-	if (r == 0)
-		r = open_made(dir, name, making, fd);
-	return r < 0 ? r : give(loan, *fd, making->type);
+	if (as_user_begin_anywhere(loan->uid, loan->gid))
+		r = make(dir, name, making, fd);
+	as_user_end();
+	return r;
+}
+
+static int make_as_user(
+	const struct loan *loan, int dir, const char *name, const struct making *making, int *fd)
+{
+	int r;
+
+	as_user_begin(loan->uid, loan->gid);
+	r = make(dir, name, making, fd);
+	as_user_end();
+	if (r == -EACCES || r == -EPERM)
+		r = make_anywhere(loan, dir, name, making, fd);
+	return r;
 }
 
 /*
@@ -101,21 +99,16 @@ static int make_owned(struct file_node *parent, int dir, const char *name,
 	const struct making *making, int *ret_fd)
 {
 	const struct loan *loan = parent->loan;
-	bool switched = parent->loan->backing->privileged && loan->uid != 0;
 	CLEANUP(closep) int fd = -1;
 	int r;
 
 	drop_umask();
-	if (switched)
-		as_user_begin(loan->uid, loan->gid);
-	r = make(dir, name, making, &fd);
-	if (switched)
-		as_user_end();
+	if (loan->backing->privileged && loan->uid != 0)
+		r = make_as_user(loan, dir, name, making, &fd);
+	else
+		r = make(dir, name, making, &fd);
 	if (r == 0)
 		r = open_made(dir, name, making, &fd);
-	else if (switched && (r == -EACCES || r == -EPERM) &&
-		 make_as_root(loan, dir, name, making, &fd) == 0)
-		r = 0;
 	if (r == 0)
 		*ret_fd = take_fd(&fd);
 	return r;

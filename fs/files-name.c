@@ -45,7 +45,7 @@ static int rename_at(const struct loan *loan, int from, const char *name, int to
 	int r = renameat2(from, name, to, new_name, flags);
 
 	if (r < 0 && must_be_user(loan)) {
-		as_user_begin(loan->uid, loan->gid);
+		(void)as_user_begin_anywhere(loan->uid, loan->gid);
 		r = renameat2(from, name, to, new_name, flags);
 		r = r < 0 ? -errno : 0;
 		as_user_end();
@@ -62,7 +62,7 @@ static int link_at(const struct loan *loan, int fd, int dir, const char *name)
 	(void)snprintf(number, sizeof(number), "%d", fd);
 	r = linkat(proc, number, dir, name, AT_SYMLINK_FOLLOW);
 	if (r < 0 && must_be_user(loan)) {
-		as_user_begin(loan->uid, loan->gid);
+		(void)as_user_begin_anywhere(loan->uid, loan->gid);
 		r = linkat(proc, number, dir, name, AT_SYMLINK_FOLLOW);
 		r = r < 0 ? -errno : 0;
 		as_user_end();

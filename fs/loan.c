@@ -47,6 +47,7 @@ int loan_create(struct backing *backing, struct sandbox_root *root, struct loan 
 	loan->serial = root->serial;
 	loan->uid = root->uid;
 	loan->gid = root->gid;
+	loan->range = root->range;
 	atomic_init(&loan->refs, 1);
 	pthread_mutex_init(&loan->lock, NULL);
 	pthread_rwlock_init(&loan->branch_fds, NULL);

@@ -49,7 +49,8 @@ struct loan {
 	uint64_t serial;
 	uid_t uid; /* of the sandbox's user, on the host */
 	gid_t gid;
-	pid_t init; /* pid 1, seen from here; 0: not known */
+	uid_t range; /* as in struct sandbox_root */
+	pid_t init;  /* pid 1, seen from here; 0: not known */
 	atomic_uint refs;
 	struct branch *_Atomic root_branch; /* of the sandbox's `/`; NULL before its first lookup */
 	pthread_rwlock_t branch_fds;        /* read while a branch's fd is used; a leaf */

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "config/settings.h"
@@ -9,11 +11,30 @@
 #include "pool/etc.h"
 #include "pool/rootfs.h"
 
+/* A plain user's slots have one id: what others own nobody inside could change. */
+static int check_owner(const char *rootfs, struct error *err)
+{
+	struct stat st;
+
+	if (geteuid() == 0)
+		return 0;
+	if (stat(rootfs, &st) < 0)
+		return error_errno(err, errno, "'%s'", rootfs);
+	if (st.st_uid == geteuid())
+		return 0;
+	return error_set(err, EPERM,
+		"'%s' belongs to uid %u: overlay = on needs one that the daemon's own user (uid %u) "
+		"has made, or a daemon of root",
+		rootfs, (unsigned)st.st_uid, (unsigned)geteuid());
+}
+
 static int fill_rootfs(const struct bubble_kit *kit, struct bubble_image *image, struct error *err)
 {
 	int r = rootfs_check(image->rootfs, err);
 
-	if (r == 0)
+	if (r == 0 && kit->config->slot.overlay)
+		r = check_owner(image->rootfs, err);
+	else if (r == 0)
 		r = rootfs_add_words(
 			&image->mounts, image->rootfs, &kit->config->slot.readonly_mounts, err);
 	if (r == 0 && image->mounts.failed)

@@ -108,7 +108,9 @@ static void fill_setup(struct bubble_kit *kit)
 		.target_count = kit->targets.inside_count,
 		.network = net_is_forwarded(config) ? INIT_NETWORK_LOW_PORTS : 0,
 	};
-	if (config->slot.storage == STORAGE_TMPFS) {
+	kit->setup.ranged = bubble_is_ranged(config);
+	/* an overlay's layer is on it: the exec helper mounts it */
+	if (config->slot.storage == STORAGE_TMPFS && !config->slot.overlay) {
 		kit->setup.storage_size = config->slot.size;
 		kit->setup.storage_inodes = config->slot.inodes;
 	}

@@ -118,7 +118,7 @@ void bubble_say_complaints(struct bubble *bubble);
 /* The last of them; "" when there is none. */
 void bubble_read_complaint(const struct bubble *bubble, char *ret_text, size_t size);
 
-bool bubble_needs_helper(const struct bubble_options *options);
+bool bubble_needs_helper(const struct bubble_kit *kit, const struct bubble_options *options);
 
 /* A socket pair and a running bwrap that holds the other end. Fills runner_*, complaints_fd and
  * control_fd. */

@@ -136,7 +136,7 @@ static int run_words(struct bubble *bubble, const struct bubble_options *options
 	if (r < 0)
 		return r;
 	(void)snprintf(helper, sizeof(helper), "/proc/self/fd/%d", INIT_IMAGE_FD);
-	r = run(bubble_needs_helper(options) ? helper : words.word[0], words.word, fds,
+	r = run(bubble_needs_helper(bubble->kit, options) ? helper : words.word[0], words.word, fds,
 		&bubble->runner_pid);
 	if (r < 0)
 		return error_errno(err, -r, "cannot start '%s'", bubble->kit->bwrap);

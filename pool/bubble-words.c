@@ -12,6 +12,7 @@
 #include "pool/bubble-private.h"
 #include "pool/environment.h"
 #include "pool/etc.h"
+#include "pool/slot-dirs.h"
 
 enum { SHM_SIZE = 64 * 1024 * 1024 };
 
@@ -108,14 +109,25 @@ static int add_readonly(struct words *words, const char *path, bool wanted, stru
 	return 0;
 }
 
-static int add_readonly_mounts(struct words *words, const struct config *config,
-	const struct bubble_image *image, struct error *err)
+/* What the helper has mounted there. */
+static void add_merged(struct words *words, const struct bubble_options *options)
 {
-	const struct word_list *wanted = &config->slot.readonly_mounts;
+	ADD(words, "--bind");
+	words_add(words, "%s/" SLOT_DIRS_OVERLAY "/merged", options->dir);
+	ADD(words, "/");
+}
+
+static int add_readonly_mounts(struct words *words, const struct bubble_kit *kit,
+	const struct bubble_options *options, struct error *err)
+{
+	const struct bubble_image *image = &kit->images[options->image];
+	const struct word_list *wanted = &kit->config->slot.readonly_mounts;
 	bool usual = !image->rootfs && wanted->count == 0;
 	int r = 0;
 
-	if (image->rootfs)
+	if (kit->config->slot.overlay)
+		add_merged(words, options);
+	else if (image->rootfs)
 		words_add_all(words, (const char *const *)image->mounts.word);
 	for (size_t i = 0; i < wanted->count && r == 0; i++)
 		r = add_readonly(words, wanted->words[i], true, err);
@@ -124,13 +136,15 @@ static int add_readonly_mounts(struct words *words, const struct config *config,
 	return r;
 }
 
+/* With an overlay the helper has made the user namespace: it was needed for the mount. */
 static void add_namespaces(struct words *words, const struct config *config)
 {
-	ADD(words, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
-		"--unshare-cgroup");
+	if (!config->slot.overlay)
+		ADD(words, "--unshare-user", "--uid", "0", "--gid", "0");
+	ADD(words, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup");
 	if (config->slot.network != NETWORK_HOST)
 		ADD(words, "--unshare-net");
-	ADD(words, "--hostname", "slot", "--uid", "0", "--gid", "0", "--cap-add", "ALL");
+	ADD(words, "--hostname", "slot", "--cap-add", "ALL");
 }
 
 static void add_etc(struct words *words, const struct bubble_image *image)
@@ -148,13 +162,18 @@ static void add_etc(struct words *words, const struct bubble_image *image)
 	}
 }
 
-static void add_system(struct words *words, const struct bubble_image *image)
+/* What an overlay has of its own. */
+static void add_skeleton(struct words *words, const struct bubble_image *image)
 {
 	add_etc(words, image);
-	ADD(words, "--proc", "/proc", "--dev", "/dev");
 	ADD(words, "--perms", "0755", "--dir", "/var", "--symlink", "../tmp", "/var/tmp",
 		"--symlink", "../run", "/var/run");
 	ADD(words, "--perms", "0755", "--dir", "/run", "--perms", "0755", "--dir", "/sys");
+}
+
+static void add_system(struct words *words)
+{
+	ADD(words, "--proc", "/proc", "--dev", "/dev");
 	ADD(words, "--perms", "1777", "--size");
 	words_add(words, "%d", SHM_SIZE);
 	ADD(words, "--tmpfs", "/dev/shm");
@@ -191,43 +210,83 @@ static void add_directories(struct words *words, const char *dir)
 	add_bind(words, dir, "runtime", INSIDE_RUNTIME);
 }
 
-bool bubble_needs_helper(const struct bubble_options *options)
+/* With an overlay its layer is on the tmpfs too, which the helper has mounted for that. */
+static void add_storage(struct words *words, const struct bubble_kit *kit, const char *dir)
 {
-	return geteuid() == 0 || options->cgroup_fd >= 0 || options->join_count > 0;
+	CLEANUP(freep) char *overlay = NULL;
+
+	if (kit->config->slot.storage != STORAGE_TMPFS)
+		add_directories(words, dir);
+	else if (!kit->config->slot.overlay)
+		add_places(words);
+	else if (asprintf(&overlay, "%s/" SLOT_DIRS_OVERLAY, dir) >= 0)
+		add_directories(words, overlay);
+	else
+		words->failed = true;
 }
 
-static void add_helper(struct words *words, const struct bubble_options *options)
+bool bubble_is_ranged(const struct config *config)
+{
+	return config->slot.overlay && geteuid() == 0;
+}
+
+bool bubble_needs_helper(const struct bubble_kit *kit, const struct bubble_options *options)
+{
+	return geteuid() == 0 || kit->config->slot.overlay || options->cgroup_fd >= 0 ||
+	       options->join_count > 0;
+}
+
+/* As overlay_parse() reads them. */
+static void add_overlay(
+	struct words *words, const struct bubble_kit *kit, const struct bubble_options *options)
+{
+	const struct bubble_image *image = &kit->images[options->image];
+	const struct config *config = kit->config;
+	bool ranged = bubble_is_ranged(config), tmpfs = config->slot.storage == STORAGE_TMPFS;
+
+	ADD(words, "overlay", image->rootfs);
+	words_add(words, "%s/" SLOT_DIRS_OVERLAY, options->dir);
+	ADD(words, image->etc_path);
+	words_add(words, "%u", ranged ? config->slot.uid : 0);
+	words_add(words, "%u", ranged ? config->slot.gid : 0);
+	words_add(words, "%llu", tmpfs ? (unsigned long long)config->slot.size : 0);
+	words_add(words, "%llu", tmpfs ? (unsigned long long)config->slot.inodes : 0);
+}
+
+static void add_helper(
+	struct words *words, const struct bubble_kit *kit, const struct bubble_options *options)
 {
 	ADD(words, "dressage-init", "enter");
 	words_add(words, "%u", (unsigned)options->host_uid);
 	words_add(words, "%u", (unsigned)options->host_gid);
 	ADD(words, options->cgroup_fd >= 0 ? "cgroup" : "-");
 	words_add(words, "%u", options->join_count);
+	if (kit->config->slot.overlay)
+		add_overlay(words, kit, options);
 }
 
 int bubble_words(struct words *words, const struct bubble_kit *kit,
 	const struct bubble_options *options, struct error *err)
 {
-	const struct bubble_image *image = &kit->images[options->image];
 	int r;
 
-	if (bubble_needs_helper(options))
-		add_helper(words, options);
+	if (bubble_needs_helper(kit, options))
+		add_helper(words, kit, options);
 	ADD(words, kit->bwrap);
 	add_namespaces(words, kit->config);
-	r = add_readonly_mounts(words, kit->config, image, err);
+	r = add_readonly_mounts(words, kit, options, err);
 	if (r < 0)
 		return r;
-	add_system(words, image);
-	if (kit->config->slot.storage == STORAGE_TMPFS)
-		add_places(words);
-	else
-		add_directories(words, options->dir);
+	if (!kit->config->slot.overlay)
+		add_skeleton(words, &kit->images[options->image]);
+	add_system(words);
+	add_storage(words, kit, options->dir);
 	if (kit->config->slot.bwrap_args.count > 0)
 		words_add_all(words, (const char *const *)kit->config->slot.bwrap_args.words);
 	/* `/` and /dev are tmpfs of no set size: read-only, they cannot be filled */
-	ADD(words, "--remount-ro", "/", "--remount-ro", "/dev", "--chdir", INSIDE_WORK,
-		"--clearenv", "--as-pid-1");
+	if (!kit->config->slot.overlay)
+		ADD(words, "--remount-ro", "/");
+	ADD(words, "--remount-ro", "/dev", "--chdir", INSIDE_WORK, "--clearenv", "--as-pid-1");
 	words_add(words, "--");
 	words_add(words, "/proc/self/fd/%d", INIT_IMAGE_FD);
 	ADD(words, "init");

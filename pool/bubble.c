@@ -22,6 +22,7 @@
 
 #include "base/cleanup.h"
 #include "base/loop.h"
+#include "config/settings.h"
 #include "pool/bubble-private.h"
 
 enum {
@@ -98,7 +99,7 @@ static void close_root(struct bubble *bubble)
 {
 	void *fd = (void *)(intptr_t)bubble->root_fd;
 
-	if (bubble->kit->setup.storage_size == 0 ||
+	if (bubble->kit->config->slot.storage != STORAGE_TMPFS ||
 		loop_work(bubble->loop, close_work, handle_closed, fd, NULL) < 0)
 		close_work(fd);
 }

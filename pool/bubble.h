@@ -34,6 +34,10 @@ int bubble_kit_create(const struct config *config, const char *etc_path,
 	struct bubble_kit **ret_kit, struct error *err);
 void bubble_kit_destroy(struct bubble_kit *kit);
 
+/* Whether slots have a range of 65536 host ids from host_uid on, 0 inside being the first, rather
+ * than that one alone. */
+bool bubble_is_ranged(const struct config *config);
+
 struct bubble_options {
 	unsigned slot;
 	uint32_t generation;

@@ -126,8 +126,10 @@ struct slot {
 	enum slot_state state;
 	double since;
 	char *dir;
-	uid_t uid;
+	uid_t uid; /* on the host; of a range, the first */
 	gid_t gid;
+	uid_t user_uid; /* of commands; uid, unless it has a range */
+	gid_t user_gid;
 	char token[RANDOM_WORD];
 
 	struct bubble *bubble;      /* NULL: none, or not yet */

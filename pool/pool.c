@@ -288,6 +288,12 @@ static int slot_create(struct pool *pool, unsigned number, struct error *err)
 	slot->gid = getegid();
 	if (geteuid() == 0)
 		slot->uid = slot->gid = pool->config->slot.uid_base + number * HOST_IDS_PER_SLOT;
+	slot->user_uid = slot->uid;
+	slot->user_gid = slot->gid;
+	if (bubble_is_ranged(pool->config)) {
+		slot->user_uid += pool->config->slot.uid;
+		slot->user_gid += pool->config->slot.gid;
+	}
 	(void)snprintf(slot->name, sizeof(slot->name), "%04u", number);
 	if (asprintf(&slot->dir, "%s/%s", pool->slots_dir, slot->name) < 0) {
 		slot->dir = NULL;
@@ -563,10 +569,15 @@ int slot_pidfd(const struct slot *slot)
 
 uid_t slot_host_uid(const struct slot *slot)
 {
-	return slot->uid;
+	return slot->user_uid;
+}
+
+uid_t slot_host_range(const struct slot *slot)
+{
+	return bubble_is_ranged(slot->pool->config) ? slot->uid : 0;
 }
 
 gid_t slot_host_gid(const struct slot *slot)
 {
-	return slot->gid;
+	return slot->user_gid;
 }

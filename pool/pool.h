@@ -161,5 +161,7 @@ int slot_root_fd(const struct slot *slot);
 int slot_pidfd(const struct slot *slot);
 uid_t slot_host_uid(const struct slot *slot);
 gid_t slot_host_gid(const struct slot *slot);
+/* The first of its 65536 host ids, 0 to 65535 inside; 0: it has that uid and gid alone. */
+uid_t slot_host_range(const struct slot *slot);
 
 #endif

@@ -41,8 +41,7 @@ struct prepare {
 	const struct pool *pool; /* the worker's: its trash, cgroups and gate, which wait for it */
 	unsigned number;
 	uint32_t generation;
-	uid_t uid;
-	gid_t gid;
+	struct slot_dirs_wish wish;
 	int r;
 	struct error err;
 	struct slot_cgroup *cgroup;
@@ -330,7 +329,9 @@ static void spawn(struct slot *slot)
 
 static unsigned wanted_dirs(const struct config *config)
 {
-	return config->slot.storage == STORAGE_TMPFS ? 0 : SLOT_DIRS_FILES;
+	unsigned kinds = config->slot.storage == STORAGE_TMPFS ? 0 : SLOT_DIRS_FILES;
+
+	return config->slot.overlay ? kinds | SLOT_DIRS_LAYERS : kinds;
 }
 
 static void prepare_work(void *data)
@@ -341,11 +342,11 @@ static void prepare_work(void *data)
 	if (prepare->remove)
 		prepare->r = slot_dirs_remove(prepare->dir, pool->trash, &prepare->err);
 	else
-		prepare->r = slot_dirs_replace(prepare->dir, pool->trash, prepare->uid,
-			prepare->gid, wanted_dirs(pool->config), &prepare->err);
+		prepare->r =
+			slot_dirs_replace(prepare->dir, pool->trash, &prepare->wish, &prepare->err);
 	if (prepare->r == 0 && !prepare->remove && pool->cgroups)
 		prepare->r = slot_cgroup_create(pool->cgroups, prepare->number, prepare->generation,
-			prepare->uid, &prepare->cgroup, &prepare->err);
+			prepare->wish.user_uid, &prepare->cgroup, &prepare->err);
 	if (prepare->r == 0 && !prepare->remove)
 		prepare->r = slot_limits_create(pool->limits, prepare->number, prepare->generation,
 			prepare->cgroup, &prepare->limits, &prepare->err);
@@ -442,8 +443,13 @@ static void submit(struct slot *slot, bool remove)
 	prepare->remove = remove;
 	prepare->number = slot->number;
 	prepare->generation = slot->generation;
-	prepare->uid = slot->uid;
-	prepare->gid = slot->gid;
+	prepare->wish = (struct slot_dirs_wish){
+		.kinds = wanted_dirs(pool->config),
+		.uid = slot->uid,
+		.gid = slot->gid,
+		.user_uid = slot->user_uid,
+		.user_gid = slot->user_gid,
+	};
 	gate_add(pool->gate, 1);
 	if (loop_work(pool->loop, prepare_work, handle_prepared, prepare, &err) < 0) {
 		gate_add(pool->gate, -1);

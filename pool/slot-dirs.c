@@ -24,6 +24,7 @@ static const struct slot_dir {
 	{.name = "work", .mode = 0755, .kind = SLOT_DIRS_FILES},
 	{.name = "runtime", .mode = 0755, .kind = SLOT_DIRS_FILES},
 	{.name = "tmp", .mode = 01777, .kind = SLOT_DIRS_FILES},
+	{.name = SLOT_DIRS_OVERLAY, .mode = 0700, .kind = SLOT_DIRS_LAYERS},
 	{.name = "logs", .mode = 0700},
 	{.name = "archives", .mode = 0700, .survives = true},
 };
@@ -63,9 +64,12 @@ static int throw_all_away(int dir_fd, struct trash *trash, struct error *err)
 	return code ? error_set(err, code, "%s", failures.data) : 0;
 }
 
-static int make_one(
-	int dir_fd, const struct slot_dir *what, uid_t uid, gid_t gid, struct error *err)
+static int make_one(int dir_fd, const struct slot_dir *what, const struct slot_dirs_wish *wish,
+	struct error *err)
 {
+	bool is_users = what->kind == SLOT_DIRS_FILES;
+	uid_t uid = is_users ? wish->user_uid : wish->uid;
+	gid_t gid = is_users ? wish->user_gid : wish->gid;
 	CLEANUP(closep) int fd = -1;
 
 	if (mkdirat(dir_fd, what->name, 0700) < 0 && (errno != EEXIST || !what->survives))
@@ -97,15 +101,15 @@ static int open_slot_dir(const char *dir, gid_t gid, struct error *err)
 	return take_fd(&fd);
 }
 
-int slot_dirs_replace(const char *dir, struct trash *trash, uid_t uid, gid_t gid, unsigned kinds,
-	struct error *err)
+int slot_dirs_replace(
+	const char *dir, struct trash *trash, const struct slot_dirs_wish *wish, struct error *err)
 {
-	CLEANUP(closep) int dir_fd = open_slot_dir(dir, gid, err);
+	CLEANUP(closep) int dir_fd = open_slot_dir(dir, wish->gid, err);
 	int r = dir_fd < 0 ? dir_fd : throw_all_away(dir_fd, trash, err);
 
 	for (size_t i = 0; r == 0 && i < COUNT(slot_dirs); i++) {
-		if (!slot_dirs[i].kind || (slot_dirs[i].kind & kinds))
-			r = make_one(dir_fd, &slot_dirs[i], uid, gid, err);
+		if (!slot_dirs[i].kind || (slot_dirs[i].kind & wish->kinds))
+			r = make_one(dir_fd, &slot_dirs[i], wish, err);
 	}
 	return r;
 }

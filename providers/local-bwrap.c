@@ -90,11 +90,16 @@ static void handle_slot_changed(void *data, struct slot *slot)
 static int open_root(
 	struct local *local, struct slot *slot, struct sandbox_root **ret_root, struct error *err)
 {
+	int r;
+
 	if (slot_view(slot).state != SLOT_LEASED)
 		return error_reason(err, ENOTCONN, REASON_SLOT_LOST,
 			"slot %u died when it was lent", slot_view(slot).number);
-	return sandbox_root_create(slot_root_fd(slot), slot_pidfd(slot), slot_host_uid(slot),
+	r = sandbox_root_create(slot_root_fd(slot), slot_pidfd(slot), slot_host_uid(slot),
 		slot_host_gid(slot), ++local->last_serial, ret_root, err);
+	if (r == 0)
+		(*ret_root)->range = slot_host_range(slot);
+	return r;
 }
 
 static int open_ports(const struct local_create *create, struct slot *slot, struct error *err)

@@ -103,6 +103,7 @@ struct sandbox_root {
 	int pidfd;         /* of pid 1 */
 	uid_t uid;         /* host ids of what commands make */
 	gid_t gid;
+	uid_t range; /* the first of its 65536 host ids, users and groups; 0: uid and gid alone */
 	uint64_t serial; /* of this loan; never used again by this daemon */
 };
 

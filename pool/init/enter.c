@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "pool/init/init.h"
+#include "pool/init/overlay.h"
 
 /* Standard error is what the daemon shows of a start that failed. */
 static int fail(const char *what)
@@ -88,8 +89,35 @@ static int become(unsigned uid, unsigned gid)
 	return setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 ? -1 : 0;
 }
 
+/* Both as root and as the slot's user there is something to be done. */
+static const char *become_with_overlay(struct overlay *overlay, unsigned uid, unsigned gid)
+{
+	if (overlay_prepare(overlay, uid, gid) < 0)
+		return "starting the mapper";
+	if (become(uid, gid) < 0)
+		return "becoming the slot's user";
+	return overlay_enter(overlay);
+}
+
+static const char *become_and_prepare(char ***words, unsigned uid, unsigned gid)
+{
+	struct overlay overlay;
+	int count = 0;
+
+	while ((*words)[count])
+		count++;
+	if (strcmp((*words)[0], "overlay") != 0)
+		return become(uid, gid) < 0 ? "becoming the slot's user" : NULL;
+	if (count <= OVERLAY_WORDS + 1 || overlay_parse(*words + 1, &overlay) < 0)
+		return "overlay's words";
+	*words += OVERLAY_WORDS + 1;
+	return become_with_overlay(&overlay, uid, gid);
+}
+
 int enter(int argc, char **argv)
 {
+	char **words = argv + 4;
+	const char *failed;
 	char *no_environment[] = {NULL};
 	unsigned uid, gid, joins;
 	int r = 0;
@@ -108,8 +136,9 @@ int enter(int argc, char **argv)
 	(void)close(INIT_CGROUP_FD);
 	if (join_others(joins) < 0)
 		return fail("joining the slot's cgroups");
-	if (become(uid, gid) < 0)
-		return fail("becoming the slot's user");
-	(void)execve(argv[4], argv + 4, left_out("environment") ? environ : no_environment);
-	return fail(argv[4]);
+	failed = become_and_prepare(&words, uid, gid);
+	if (failed)
+		return fail(failed);
+	(void)execve(words[0], words, left_out("environment") ? environ : no_environment);
+	return fail(words[0]);
 }

@@ -28,6 +28,9 @@ int enter(int argc, char **argv);
  */
 int setup_slot(int *ret_root_fd, int *ret_landlock, const char **ret_step);
 
+/* The whole text, in one write. -errno. */
+int write_file(const char *path, const char *text);
+
 /* Sends a report, waiting for room. False when the daemon is gone. */
 bool report_send(const struct init_report *report, int fd);
 

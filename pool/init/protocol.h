@@ -25,7 +25,7 @@
 
 #include <stdint.h>
 
-enum { INIT_PROTOCOL_VERSION = 4 };
+enum { INIT_PROTOCOL_VERSION = 5 };
 
 /* Descriptors that the daemon's spawn leaves open for bwrap, and bwrap for init. */
 enum {
@@ -42,6 +42,7 @@ enum {
 	INIT_INLINE_MAX = 100 * 1024,
 	INIT_PAYLOAD_MAX = 8 * 1024 * 1024,
 	INIT_FILTER_MAX = 4096, /* instructions: the kernel's BPF_MAXINSNS */
+	INIT_RANGE = 65536,     /* ids of a ranged slot, from 0 inside */
 	INIT_FDS_MAX = 7,
 	INIT_TARGETS_MAX = 64,
 };
@@ -78,8 +79,8 @@ struct init_setup {
 	uint64_t file_size;    /* RLIMIT_FSIZE, bytes; 0: none */
 	uint32_t filter_count; /* instructions */
 	uint32_t target_count;
-	uint32_t network; /* enum init_network */
-	uint32_t reserved;
+	uint32_t network;                      /* enum init_network */
+	uint32_t ranged;                       /* not 0: all ids of the namespace above, not one */
 	uint64_t storage_size, storage_inodes; /* of the tmpfs of its files; 0: they are bound */
 };
 

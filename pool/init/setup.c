@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "pool/init/init.h"
+#include "pool/init/range.h"
 #include "pool/init/storage.h"
 
 struct setup {
@@ -198,11 +199,15 @@ static int open_root(struct setup *setup)
  * memory. */
 static int unshare_user(struct setup *setup)
 {
+	if (setup->options.ranged)
+		return range_unshare();
 	return unshare(CLONE_NEWUSER) < 0 ? -errno : 0;
 }
 
 static int deny_setgroups(struct setup *setup)
 {
+	if (setup->options.ranged)
+		return 0;
 	return write_file("/proc/self/setgroups", "deny");
 }
 
@@ -216,12 +221,16 @@ static int write_map(const char *path, uint32_t inside)
 
 static int map_gid(struct setup *setup)
 {
+	if (setup->options.ranged)
+		return 0;
 	return write_map("/proc/self/gid_map", setup->options.gid);
 }
 
 /* Before capabilities go: mapping uid 0 needs the CAP_SETFCAP of the namespace above. */
 static int map_uid(struct setup *setup)
 {
+	if (setup->options.ranged)
+		return 0;
 	return write_map("/proc/self/uid_map", setup->options.uid);
 }
 
@@ -252,20 +261,40 @@ static int set_limits(struct setup *setup)
 	return r;
 }
 
+/* Its commands may chown, install packages and become another user. */
+static bool has_root(const struct setup *setup)
+{
+	return setup->options.ranged && setup->options.uid == 0;
+}
+
 static int lock_securebits(struct setup *setup)
 {
 	unsigned long bits = SECURE_ALL_BITS | SECURE_ALL_LOCKS;
 
+	if (has_root(setup))
+		return range_lock_securebits();
 	return prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0 ? -errno : 0;
 }
 
 static int empty_bounding_set(struct setup *setup)
 {
 	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
+		if (has_root(setup) && range_keeps(cap))
+			continue;
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
 			return -errno;
 	}
 	return 0;
+}
+
+/* Where the namespace has more than one id we are not yet the one that commands have. */
+static int become_user(struct setup *setup)
+{
+	unsigned uid = setup->options.uid, gid = setup->options.gid;
+
+	if (!setup->options.ranged || uid == 0)
+		return 0;
+	return setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 ? -errno : 0;
 }
 
 static int drop_capabilities(struct setup *setup)
@@ -275,6 +304,8 @@ static int drop_capabilities(struct setup *setup)
 
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return -errno;
+	if (has_root(setup))
+		return range_keep_capabilities();
 	return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
 }
 
@@ -330,6 +361,7 @@ static const struct step {
 	{"limits", set_limits},
 	{"securebits", lock_securebits},
 	{"bounding set", empty_bounding_set},
+	{"user", become_user},
 	{"capabilities", drop_capabilities},
 	{"no_new_privs", forbid_new_privileges},
 	{"landlock", scope},

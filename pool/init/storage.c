@@ -33,10 +33,11 @@ int storage_mount(const char *path, uint64_t size, uint64_t inodes)
 	return mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
 }
 
-int storage_make_directories(int dir)
+int storage_make_directories(int dir, unsigned uid, unsigned gid)
 {
 	for (size_t i = 0; i < COUNT(places); i++) {
 		if (mkdirat(dir, places[i].name, 0700) < 0 ||
+			fchownat(dir, places[i].name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
 			fchmodat(dir, places[i].name, places[i].mode, 0) < 0)
 			return -errno;
 	}
@@ -95,7 +96,7 @@ int storage_create(uint64_t size, uint64_t inodes)
 	dir = open(INSIDE_TMP, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -errno;
-	r = storage_make_directories(dir);
+	r = storage_make_directories(dir, 0, 0);
 	if (r == 0)
 		r = spread(dir, INSIDE_TMP);
 	(void)close(dir);

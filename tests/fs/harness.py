@@ -430,8 +430,10 @@ def scratch():
 
 def remove_tree(top):
     """Also directories that a copy has made read-only."""
-    for path, _, _ in os.walk(top):
-        os.chmod(path, 0o700)
+    for path, names, _ in os.walk(top):
+        for name in names:
+            if not os.path.islink(os.path.join(path, name)):
+                os.chmod(os.path.join(path, name), 0o700)
     if os.path.isdir(top):
         shutil.rmtree(top)
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
-from harness import Daemon, Failed, Scratch, case, check, contains, equal, eventually, fails_with, main, scratch
+from harness import IS_ROOT, Daemon, Failed, Scratch, Skip, another_user, case, check, contains, equal, eventually, fails_with, main, scratch
 from rootfs import make_rootfs
 
 BASE = tempfile.mkdtemp(prefix='dressagefs-test-', dir=scratch())
@@ -221,6 +221,164 @@ def an_image_that_broke_since_the_start_fails_its_create_and_nothing_else():
             d.wait_ready()
             d.mkdir('t')
             equal(succeeds(d, 't', 'cat /etc/marker'), 'one\n')
+
+
+# --- an overlay ---
+
+def overlaid(*options, root=ONE, slots=1):
+    return Daemon(slots=slots, options=(f'slot.rootfs={root}', 'slot.overlay=on', *options))
+
+
+@case
+def with_an_overlay_commands_write_anywhere_and_the_next_lease_sees_none_of_it():
+    with overlaid() as d:
+        d.mkdir('t')
+        equal(succeeds(d, 't', 'id -u; echo x >/x; echo x >>/etc/marker; rm /opt/marker; mv /bin/wc /bin/wc2; mkdir /var/new; '
+                               'ls /opt; cat /etc/marker'), '0\ndata\none\nx\n')
+        equal(os.listdir(d.lease('t', 'fs', 'opt')), ['data'])
+        d.rmdir('t')
+        d.wait_ready()
+        d.mkdir('t')
+        equal(succeeds(d, 't', 'cat /etc/marker /opt/marker; test -e /x || test -e /var/new || test -e /bin/wc2 || echo clean'), 'one\none\nclean\n')
+    equal(sorted(os.listdir(os.path.join(ONE, 'opt'))), ['data', 'marker'])
+
+
+@case
+def an_overlay_has_our_hosts_and_resolvers():
+    with overlaid() as d:
+        d.mkdir('t')
+        equal(succeeds(d, 't', 'head -n1 /etc/hosts; cat /etc/resolv.conf /etc/hostname; grep -c guest /etc/passwd; echo $PATH'),
+              f'127.0.0.1\tlocalhost slot\n# no network, no servers\nslot\n1\n{d.env["PATH"]}\n')
+
+
+@case
+def files_of_an_overlay_are_changed_through_the_mount_too():
+    with overlaid() as d:
+        d.mkdir('t')
+        for at in ('opt', 'etc', 'workspace', 'var/lib'):
+            top = d.lease('t', 'fs', at)
+            with open(os.path.join(top, 'new'), 'w', encoding='utf-8') as f:
+                f.write('text')
+            os.mkdir(os.path.join(top, 'dir'))
+            os.rename(os.path.join(top, 'new'), os.path.join(top, 'dir', 'moved'))
+            os.link(os.path.join(top, 'dir', 'moved'), os.path.join(top, 'linked'))
+            os.symlink('linked', os.path.join(top, 'link'))
+            equal(succeeds(d, 't', f'cat /{at}/link; stat -c %u:%g /{at}/linked /{at}/dir'), 'text0:0\n0:0\n')
+            owner = os.stat(os.path.join(top, 'linked'))
+            equal((owner.st_uid, owner.st_gid), (os.geteuid(), os.getegid()))
+            os.unlink(os.path.join(top, 'dir', 'moved'))
+            os.rmdir(os.path.join(top, 'dir'))
+        with open(d.lease('t', 'fs', 'opt', 'marker'), 'a', encoding='utf-8') as f:
+            f.write('more\n')
+        equal(succeeds(d, 't', 'cat /opt/marker'), 'one\nmore\n')
+
+
+@case
+def under_a_root_daemon_users_switch_and_chown_holds():
+    need_root()
+    with overlaid() as d:
+        d.mkdir('t')
+        equal(succeeds(d, 't', 'chown 33:33 /opt/data && stat -c %u:%g /opt/data; su guest -c "id -un; touch /opt/data/own" && '
+                               'stat -c %u /opt/data/own; su guest -c "touch /opt/no" 2>/dev/null || echo refused'),
+              '33:33\nguest\n33\nrefused\n')
+        own = d.lease('t', 'fs', 'opt', 'data', 'own')
+        equal((os.stat(own).st_uid, os.stat(own).st_gid), (33, 33))
+        os.chown(own, 4321, 65535)
+        equal(succeeds(d, 't', 'stat -c %u:%g /opt/data/own'), '4321:65535\n')
+        fails_with(errno.EPERM, os.chown, own, 65536, -1)
+        os.chown(own, 0, 0)
+        equal(succeeds(d, 't', 'stat -c %u:%g /opt/data/own'), '0:0\n')
+        # what a client may, in a directory of another user inside
+        made = d.lease('t', 'fs', 'opt', 'data', 'made')
+        os.mkdir(made)
+        os.rename(made, made + '2')
+        equal(succeeds(d, 't', 'stat -c %u:%g /opt/data/made2'), '0:0\n')
+
+
+@case
+def under_a_root_daemon_root_inside_has_few_capabilities_and_no_ids_of_the_host():
+    need_root()
+    with overlaid() as d:
+        d.mkdir('t')
+        out = succeeds(d, 't', 'grep -E "^(Cap|NoNew|Seccomp:)" /proc/self/status; cat /proc/self/uid_map')
+        wanted = 0xdb  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETGID, SETUID
+        fields = dict(line.split(':\t') for line in out.splitlines() if ':' in line)
+        equal({name: int(value, 16) for name, value in fields.items()},
+              {'CapInh': 0, 'CapPrm': wanted, 'CapEff': wanted, 'CapBnd': wanted, 'CapAmb': 0, 'NoNewPrivs': 1, 'Seccomp': 2})
+        equal(out.splitlines()[-1].split(), ['0', '0', '65536'])
+        pid = int(d.read('slots', '0000', 'pid'))
+        with open(f'/proc/{pid}/uid_map', encoding='utf-8') as f:
+            inside, host, count = map(int, f.read().split())
+        check(host >= 65536 and (inside, count) == (0, 65536), f'host ids from {host}')
+        equal(d.run('t', 'mount -t tmpfs x /mnt')['returncode'] != 0, True)
+
+
+@case
+def a_user_inside_is_an_ordinary_one_where_it_is_set():
+    need_root()
+    with overlaid('slot.uid=33', 'slot.gid=33') as d:
+        d.mkdir('t')
+        equal(succeeds(d, 't', 'id -un; id -u; grep CapPrm /proc/self/status; touch /opt/x 2>/dev/null || echo refused; touch /workspace/x ~/x'),
+              'guest\n33\nCapPrm:\t0000000000000000\nrefused\n')
+        with open(d.lease('t', 'fs', 'workspace', 'y'), 'w', encoding='utf-8') as f:
+            f.write('x')
+        equal(succeeds(d, 't', 'stat -c %u /workspace/y; rm /workspace/y'), '33\n')
+
+
+@case
+def the_layer_is_on_the_slots_tmpfs_and_bounded_with_it():
+    with overlaid('slot.storage=tmpfs', 'slot.size=16M', 'slot.inodes=1000', slots=2) as d:
+        d.mkdir('bomb')
+        d.mkdir('other')
+        result = d.run('bomb', 'head -c 1073741824 /dev/zero >/opt/bomb')
+        check(result['returncode'] != 0, 'it failed')
+        equal(result['metadata']['reason'], 'disk_full')
+        equal(succeeds(d, 'other', 'head -c 8388608 /dev/zero >/opt/mine; echo x >/workspace/x; stat -f -c %T /workspace'), 'tmpfs\n')
+        equal(succeeds(d, 'bomb', 'rm /opt/bomb; echo x >/opt/x'), '')
+        space = os.statvfs(d.lease('other', 'fs'))
+        equal(space.f_blocks * space.f_frsize, 16 << 20)
+
+
+@case
+def an_image_can_be_had_with_an_overlay():
+    with overlaid(f'images.second={TWO}') as d:
+        create(d, 't', 'second')
+        equal(succeeds(d, 't', 'cat /etc/marker; echo x >/opt/x; ls /opt'), 'two\ndata\nmarker\nx\n')
+        d.rmdir('t')
+        d.wait_ready()
+        d.mkdir('t')
+        equal(succeeds(d, 't', 'cat /etc/marker; ls /opt'), 'one\ndata\nmarker\n')
+
+
+@case
+def an_overlay_over_the_machines_own_files_is_refused():
+    refuses('overlay = on needs a [slot] rootfs', 'slot.overlay=on')
+
+
+@case
+def a_plain_user_is_told_that_the_root_must_be_his():
+    with Scratch() as base:
+        root = make_rootfs(os.path.join(base, 'root'), 'x')
+        if not IS_ROOT:
+            raise Skip('needs root to give it to another user')
+        _, uid, gid = another_user()
+        name, other, group = another_user(uid)
+        for path in (root, *(os.path.join(root, n) for n in os.listdir(root))):
+            os.chown(path, uid, gid, follow_symlinks=False)
+        daemon = Daemon(slots=1, options=(f'slot.rootfs={root}', 'slot.overlay=on'), user=(other, group), env={'HOME': '/nonexistent'})
+        try:
+            daemon.start()
+        except Failed as e:
+            contains(str(e), f'belongs to uid {uid}')
+        else:
+            raise Failed(f'it started as {name}')
+        finally:
+            daemon.destroy()
+
+
+def need_root():
+    if not IS_ROOT:
+        raise Skip('a range of ids needs a daemon of root')
 
 
 main(slots=2, options=(f'slot.rootfs={ONE}', f'images.first={ONE}', f'images.second={TWO}'))

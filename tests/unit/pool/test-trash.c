@@ -285,6 +285,7 @@ static void a_slots_directories_are_replaced_with_the_right_owners_and_modes(voi
 		{"tmp", 01777, true}, {"logs", 0700, false}, {"archives", 0700, false}};
 	const struct place *place = *state;
 	uid_t uid = geteuid() ? geteuid() : 2000000;
+	const struct slot_dirs_wish wish = {SLOT_DIRS_FILES, uid, uid, uid, uid};
 	struct trash *trash = NULL;
 	struct loop *loop = NULL;
 	char path[128], slot[96];
@@ -295,11 +296,11 @@ static void a_slots_directories_are_replaced_with_the_right_owners_and_modes(voi
 	(void)snprintf(path, sizeof(path), "%s/trash", place->dir);
 	(void)snprintf(slot, sizeof(slot), "%s/0000", place->dir);
 	assert_int_equal(trash_create(loop, path, &trash, NULL), 0);
-	assert_int_equal(slot_dirs_replace(slot, trash, uid, uid, SLOT_DIRS_FILES, NULL), 0);
+	assert_int_equal(slot_dirs_replace(slot, trash, &wish, NULL), 0);
 	make_file(place->fd, "0000/work/left");
 	make_file(place->fd, "0000/archives/kept");
 	assert_int_equal(fchmodat(place->fd, "0000/work", 0, 0), 0);
-	assert_int_equal(slot_dirs_replace(slot, trash, uid, uid, SLOT_DIRS_FILES, NULL), 0);
+	assert_int_equal(slot_dirs_replace(slot, trash, &wish, NULL), 0);
 	(void)umask(old);
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		(void)snprintf(path, sizeof(path), "0000/%s", wanted[i].name);
