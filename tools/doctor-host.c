@@ -243,34 +243,6 @@ void check_seccomp(struct doctor *doctor)
 
 /* cgroups */
 
-static bool has_word(const char *text, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (const char *at = text; (at = strstr(at, word)); at += len)
-		if ((at == text || at[-1] == ' ' || at[-1] == ',') &&
-			(!at[len] || strchr(" ,\n", at[len])))
-			return true;
-	return false;
-}
-
-/* The options of the mounts of the first version, in one text. */
-static void controllers_of_v1(const char *mountinfo, struct strbuf *out)
-{
-	for (const char *line = mountinfo; *line;) {
-		size_t len = strcspn(line, "\n");
-		const char *dash = memmem(line, len, " - cgroup ", 10);
-
-		if (dash) {
-			const char *options = memrchr(line, ' ', len);
-
-			strbuf_add(out, options, (size_t)(line + len - options));
-		}
-		line += len;
-		line += *line == '\n';
-	}
-}
-
 static bool has_own_v2(struct doctor *doctor, const char *mountinfo, struct strbuf *ret_path)
 {
 	CLEANUP(strbuf_fini) struct strbuf own = STRBUF_INIT;
@@ -281,33 +253,17 @@ static bool has_own_v2(struct doctor *doctor, const char *mountinfo, struct strb
 	       access(ret_path->data, W_OK) == 0;
 }
 
+/* Whether its slots' limits are enforced, and by what, is told by the one that is tried. */
 void check_cgroup(struct doctor *doctor)
 {
 	CLEANUP(strbuf_fini) struct strbuf mountinfo = STRBUF_INIT, path = STRBUF_INIT;
-	CLEANUP(strbuf_fini) struct strbuf v1 = STRBUF_INIT, v2 = STRBUF_INIT;
-	bool own, limits;
 
 	(void)doctor_read(doctor, "/proc/self/mountinfo", &mountinfo);
-	own = has_own_v2(doctor, mountinfo.data, &path);
-	if (own) {
-		const char *below = path.data + strlen(doctor->root);
-		CLEANUP(strbuf_fini) struct strbuf file = STRBUF_INIT;
-
-		strbuf_addf(&file, "%s/cgroup.controllers", below);
-		(void)doctor_read(doctor, file.data, &v2);
-	}
-	controllers_of_v1(mountinfo.data, &v1);
-	limits = (has_word(v2.data, "memory") && has_word(v2.data, "pids")) ||
-		 (doctor->privileged && has_word(v1.data, "memory") && has_word(v1.data, "pids"));
-	if (own && limits)
-		doctor_ok(doctor,
-			"commands are killed as whole trees; memory and processes are limited");
-	if (!own)
+	if (has_own_v2(doctor, mountinfo.data, &path))
+		doctor_ok(
+			doctor, "a cgroup v2 of its own: a command is killed with all it started");
+	else
 		doctor_warn(doctor,
-			"start it by systemd with Delegate=yes (systemd-run --user --scope -p Delegate=yes ...), or as root",
+			"start the daemon by systemd with Delegate=yes (systemd-run --user --scope -p Delegate=yes ...), or as root",
 			"no cgroup v2 of its own: a command's tree is killed by other means, and maybe its slot with it");
-	if (!limits)
-		doctor_warn(doctor,
-			"delegate the controllers memory and pids (systemd: Delegate=yes)",
-			"no memory controller: a slot's memory has no limit, its processes only RLIMIT_NPROC");
 }

@@ -94,7 +94,7 @@ struct trial {
 	struct events *events;
 	struct pool *pool;
 	struct loop_timer *timer;
-	struct slot *slot;
+	struct strbuf weak; /* "name: why\n" of what it should have and has not */
 	uint64_t began_ms, ready_ms, ran_ms;
 	bool done;
 	struct error why; /* code 0: all went well */
@@ -129,12 +129,39 @@ static void handle_ran(void *data, int r, struct command_result *result, const s
 	pool_stop(trial->pool, handle_stopped, trial);
 }
 
+static bool is_set(const struct config *config, const char *limit)
+{
+	return (!strcmp(limit, "memory_max") && config->slot.memory_max > 0) ||
+	       (!strcmp(limit, "pids_max") && config->slot.pids_max > 0) ||
+	       (!strcmp(limit, "cpu_weight") && config->slot.cpu_weight > 0);
+}
+
+static void note_limit(void *data, const struct slot_limit *limit)
+{
+	struct trial *trial = data;
+
+	if (*limit->why && is_set(&trial->config, limit->name))
+		strbuf_addf(&trial->weak, "%s unlimited: %s\n", limit->name, limit->why);
+}
+
+static void note_isolation(void *data, const struct slot_limit *part)
+{
+	struct trial *trial = data;
+
+	if (*part->why)
+		strbuf_addf(&trial->weak, "%s absent: %s\n", part->name, part->why);
+}
+
 static void handle_lent(void *data, int r, struct slot *slot, const struct error *err)
 {
 	static char name[] = "true", *argv[] = {name, NULL};
 	const struct command command = {.argv = argv, .timeout_ms = START_MS, .max_output = 4096};
 	struct trial *trial = data;
 
+	if (r == 0) {
+		slot_each_limit(slot, note_limit, trial);
+		slot_each_isolation(slot, note_isolation, trial);
+	}
 	if (r == 0 && slot_run(slot, &command, handle_ran, trial))
 		return;
 	fail_trial(trial, err);
@@ -259,9 +286,21 @@ static const char *remedy_of(const char *why)
 	return "the findings above may say what it lacks";
 }
 
+/* What a root daemon, or a delegated one, would have. */
+static void tell_what_is_weak(struct doctor *doctor, char *lines)
+{
+	char *line;
+
+	while ((line = strsep(&lines, "\n")))
+		if (*line)
+			doctor_warn(doctor,
+				"run the daemon as root, or by systemd with Delegate=yes; docs/slot.md, limits",
+				"%s", line);
+}
+
 void check_slot(struct doctor *doctor)
 {
-	struct trial trial = {.dir = "/tmp/dressagefs-doctor-XXXXXX"};
+	struct trial trial = {.dir = "/tmp/dressagefs-doctor-XXXXXX", .weak = STRBUF_INIT};
 
 	if (!mkdtemp(trial.dir)) {
 		doctor_fail(doctor, "make room in /tmp", "no place for a slot to try: %s",
@@ -278,4 +317,6 @@ void check_slot(struct doctor *doctor)
 			"one of our own was ready in %llu ms and ran a command in %llu ms",
 			(unsigned long long)(trial.ready_ms - trial.began_ms),
 			(unsigned long long)(trial.ran_ms - trial.ready_ms));
+	tell_what_is_weak(doctor, trial.weak.size > 0 ? trial.weak.data : NULL);
+	strbuf_fini(&trial.weak);
 }

@@ -20,7 +20,7 @@ NOBODY = pwd.getpwnam('nobody')
 def place(work):
     """The environment of a daemon that would have its places there."""
     os.chmod(work, 0o755)
-    return {'HOME': work, 'XDG_STATE_HOME': work, 'XDG_RUNTIME_DIR': work, 'DRESSAGE_CONFIG': ''}
+    return {'HOME': work, 'XDG_STATE_HOME': work + '/state', 'XDG_RUNTIME_DIR': work, 'DRESSAGE_CONFIG': ''}
 
 
 def doctor(work, words=(), config='', env=None, user=None, before=()):
