@@ -445,17 +445,13 @@ const struct setting settings[] = {
 		.initial = "none",
 		.words = network_words,
 		.help = "A slot's network: none, its own with listed ways out (forward), its own with all of it (nat), or the machine's (host).",
-		.later = LATER_REFUSED,
-		.later_values = LIST("nat"),
-		.instead =
-			"use forward with reach, or host if the slots may use this machine's network",
 	},
 	{
 		.section = "slot",
 		.key = "reach",
 		REACH(slot.reach),
 		.initial = "",
-		.help = "host:port pairs, parted by blanks, that a slot with network = forward may connect to.",
+		.help = "host:port pairs, parted by blanks, that a slot with network = forward (or nat) may connect to.",
 	},
 	{
 		.section = "slot",

@@ -106,7 +106,8 @@ static void fill_setup(struct bubble_kit *kit)
 		.file_size = config->slot.file_size,
 		.filter_count = (uint32_t)(kit->filter_size / 8),
 		.target_count = kit->targets.inside_count,
-		.network = net_is_forwarded(config) ? INIT_NETWORK_LOW_PORTS : 0,
+		.network = (net_is_forwarded(config) ? INIT_NETWORK_LOW_PORTS : 0) |
+			   (config->slot.network == NETWORK_NAT ? INIT_NETWORK_NAMESPACES : 0),
 	};
 	kit->setup.ranged = bubble_is_ranged(config);
 	/* an overlay's layer is on it: the exec helper mounts it */
@@ -155,8 +156,6 @@ int bubble_kit_create(const struct config *config, const char *etc_path,
 	struct bubble_kit *kit;
 	int r;
 
-	if (config->slot.network == NETWORK_NAT)
-		return error_set(err, EINVAL, "slot.network: nat is not there yet");
 	kit = calloc(1, sizeof(*kit));
 	if (!kit)
 		return error_set(err, ENOMEM, "no memory for the slots' kit");

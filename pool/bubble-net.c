@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/nsfs.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
@@ -61,6 +64,20 @@ static int handle_listener(
 	return 0;
 }
 
+static int handle_namespace(
+	struct bubble *bubble, const struct init_report *report, struct attached *attached)
+{
+	static const int types[INIT_NAMESPACE_COUNT] = {
+		[INIT_NAMESPACE_NETWORK] = CLONE_NEWNET, [INIT_NAMESPACE_USER] = CLONE_NEWUSER};
+
+	if (bubble->ready || !(bubble->kit->setup.network & INIT_NETWORK_NAMESPACES) ||
+		report->id >= INIT_NAMESPACE_COUNT || bubble->namespaces[report->id] >= 0 ||
+		ioctl(attached->fd, NS_GET_NSTYPE) != types[report->id])
+		return -EPROTO;
+	bubble->namespaces[report->id] = take_fd(&attached->fd);
+	return 0;
+}
+
 static void answer(struct bubble_socket *asked, int fd)
 {
 	HASH_DEL(asked->bubble->sockets, asked);
@@ -91,13 +108,19 @@ int bubble_handle_socket(
 {
 	if (report->kind == INIT_LISTENER)
 		return handle_listener(bubble, report, attached);
+	if (report->kind == INIT_NAMESPACE)
+		return handle_namespace(bubble, report, attached);
 	return handle_made(bubble, report, attached);
 }
 
-bool bubble_has_listeners(const struct bubble *bubble)
+bool bubble_has_network(const struct bubble *bubble)
 {
 	const struct net_targets *targets = &bubble->kit->targets;
+	bool wanted = bubble->kit->setup.network & INIT_NETWORK_NAMESPACES;
 
+	for (unsigned i = 0; wanted && i < INIT_NAMESPACE_COUNT; i++)
+		if (bubble->namespaces[i] < 0)
+			return false;
 	for (unsigned i = 0; i < targets->inside_count; i++)
 		if (bubble->listeners[i] < 0 && !targets->inside[i].optional)
 			return false;
@@ -109,6 +132,24 @@ bool bubble_has_listeners(const struct bubble *bubble)
 int bubble_take_listener(struct bubble *bubble, unsigned number)
 {
 	return take_fd(&bubble->listeners[number]);
+}
+
+int bubble_namespace(const struct bubble *bubble, enum init_namespace which)
+{
+	return bubble->namespaces[which];
+}
+
+void bubble_forget_namespaces(struct bubble *bubble)
+{
+	for (unsigned i = 0; i < INIT_NAMESPACE_COUNT; i++) {
+		closep(&bubble->namespaces[i]);
+		bubble->namespaces[i] = -1;
+	}
+}
+
+int bubble_helper_fd(const struct bubble *bubble)
+{
+	return bubble->kit->image_fd;
 }
 
 int bubble_socket_ask(struct bubble *bubble, bool v6, bubble_socket_fn *got, void *data,
@@ -151,6 +192,8 @@ void bubble_init_sockets(struct bubble *bubble)
 {
 	for (unsigned i = 0; i < INIT_TARGETS_MAX; i++)
 		bubble->listeners[i] = -1;
+	for (unsigned i = 0; i < INIT_NAMESPACE_COUNT; i++)
+		bubble->namespaces[i] = -1;
 }
 
 void bubble_lose_sockets(struct bubble *bubble)
@@ -171,4 +214,5 @@ void bubble_forget_sockets(struct bubble *bubble)
 	}
 	for (unsigned i = 0; i < INIT_TARGETS_MAX; i++)
 		closep(&bubble->listeners[i]);
+	bubble_forget_namespaces(bubble);
 }

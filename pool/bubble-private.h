@@ -90,7 +90,8 @@ struct bubble {
 	uint32_t next_id;
 
 	int listeners[INIT_TARGETS_MAX]; /* by target; -1: none, or taken */
-	struct bubble_socket *sockets;   /* asked for, by id */
+	int namespaces[INIT_NAMESPACE_COUNT];
+	struct bubble_socket *sockets; /* asked for, by id */
 	uint32_t next_socket_id;
 
 	void (*pong)(void *data, int r);
@@ -160,12 +161,12 @@ bool bubble_is_alive(const struct bubble *bubble);
 void bubble_lose_execs(struct bubble *bubble);
 void bubble_forget_execs(struct bubble *bubble);
 
-/* Handles LISTENER and SOCKET_MADE; takes the descriptor over when it is good. -EPROTO: init would
- * not say that. */
+/* Handles LISTENER, NAMESPACE and SOCKET_MADE; takes the descriptor over when it is good. -EPROTO:
+ * init would not say that. */
 int bubble_handle_socket(
 	struct bubble *bubble, const struct init_report *report, struct attached *attached);
-/* Before READY: every listener that must be there is. */
-bool bubble_has_listeners(const struct bubble *bubble);
+/* Before READY: every listener and namespace that must be there is. */
+bool bubble_has_network(const struct bubble *bubble);
 void bubble_init_sockets(struct bubble *bubble);
 /* The bubble is dead: nobody gets a socket any more (-ENOTCONN). */
 void bubble_lose_sockets(struct bubble *bubble);

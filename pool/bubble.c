@@ -234,7 +234,7 @@ static int handle_ready(
 {
 	if (bubble->ready || bubble->pidfd < 0 || attached->fd < 0 || report->status < 0)
 		return -EPROTO;
-	if (!bubble_has_listeners(bubble))
+	if (!bubble_has_network(bubble))
 		return -EPROTO;
 	bubble->landlock_abi = report->status;
 	bubble->root_fd = take_fd(&attached->fd);
@@ -258,7 +258,8 @@ static int dispatch(
 		return handle_hello(bubble, attached);
 	if (report->kind == INIT_READY)
 		return handle_ready(bubble, report, attached);
-	if (report->kind == INIT_LISTENER || report->kind == INIT_SOCKET_MADE)
+	if (report->kind == INIT_LISTENER || report->kind == INIT_SOCKET_MADE ||
+		report->kind == INIT_NAMESPACE)
 		return bubble_handle_socket(bubble, report, attached);
 	if (attached->fd >= 0)
 		return -EPROTO;

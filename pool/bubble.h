@@ -17,6 +17,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "pool/init/protocol.h"
+
 struct bubble;
 struct bubble_exec;
 struct bubble_kit;
@@ -145,6 +147,16 @@ void bubble_exec_signal(struct bubble_exec *exec, int signal);
  * on. -1: there is none (it was optional), or it was taken.
  */
 int bubble_take_listener(struct bubble *bubble, unsigned number);
+
+/*
+ * Namespaces of a slot with network = nat, and the helper that becomes its host user (init's image:
+ * `enter UID GID - 0 PROGRAM ...`), for whoever starts its slirp4netns; the bubble's and the kit's
+ * own. A namespace lives as long as somebody has it open: forget it as soon as it has been passed
+ * on.
+ */
+int bubble_namespace(const struct bubble *bubble, enum init_namespace which);
+void bubble_forget_namespaces(struct bubble *bubble);
+int bubble_helper_fd(const struct bubble *bubble);
 
 /* fd is the receiver's: a TCP socket of the slot's network, not connected, not blocking. Negative:
  * -errno. */

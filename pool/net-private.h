@@ -28,6 +28,7 @@ struct loop_timer;
 struct loop_watch;
 struct net_door;
 struct net_link;
+struct net_nat;
 struct net_relay;
 struct net_lookup;
 
@@ -65,6 +66,8 @@ struct slot_net {
 	int port_fd; /* its own host port, bound; -1: the network has none */
 	uint16_t own_port;
 	struct bubble *bubble; /* NULL: not READY */
+	struct slot_net_hooks hooks;
+	struct net_nat *nat; /* NULL: none is wanted, or it has failed */
 	bool lent, own_port_used;
 	struct net_door *in, *out; /* host ports; listeners inside */
 	unsigned port_count;

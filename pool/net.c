@@ -17,9 +17,10 @@
 #include "base/strbuf.h"
 #include "config/settings.h"
 #include "pool/bubble.h"
+#include "pool/net-nat.h"
 #include "pool/net-private.h"
 
-enum { BACKLOG = 1024 };
+enum { BACKLOG = 1024, NAT_START_MS = 20000 };
 
 /* ---- What the configuration means ---- */
 
@@ -36,37 +37,6 @@ void net_add_hosts(const struct config *config, struct strbuf *out)
 		return; /* whoever makes the slots says why */
 	net_targets_add_hosts(&targets, out);
 	net_targets_fini(&targets);
-}
-
-static void describe_reach(const struct config *config, struct strbuf *out)
-{
-	if (config->slot.reach.count == 0) {
-		strbuf_adds(out, "nothing");
-		return;
-	}
-	for (size_t i = 0; i < config->slot.reach.count; i++)
-		strbuf_addf(out, "%s%s", i > 0 ? " " : "", config->slot.reach.words[i]);
-}
-
-void net_describe(const struct config *config, struct strbuf *out)
-{
-	switch (config->slot.network) {
-	case NETWORK_NONE:
-		strbuf_adds(out, "network: none, nothing goes in or out");
-		break;
-	case NETWORK_FORWARD:
-		strbuf_adds(out, "network: its own; in by endpoints, out to ");
-		describe_reach(config, out);
-		break;
-	case NETWORK_NAT:
-		strbuf_adds(out,
-			"network: its own; in by endpoints, out to everything but this machine's loopback");
-		break;
-	case NETWORK_HOST:
-		strbuf_adds(out,
-			"network: unlimited: it is this machine's, loopback and all, since [slot] network is host");
-		break;
-	}
 }
 
 /* ---- The ports of the host ---- */
@@ -176,6 +146,8 @@ static int fill(struct net *net, struct error *err)
 	if (!net_is_forwarded(net->config))
 		return 0;
 	r = net_targets_parse(&net->config->slot.reach, &net->targets, err);
+	if (r == 0 && net->config->slot.network == NETWORK_NAT)
+		r = net_nat_check(geteuid() == 0 ? net->config->slot.uid_base : geteuid(), err);
 	if (r < 0)
 		return r;
 	net->lookups = calloc(net->targets.count + 1, sizeof(struct net_lookup *));
@@ -264,25 +236,58 @@ void slot_net_destroy(struct slot_net *slot)
 
 /* Without memory for a listener's door that target cannot be reached until the slot is started
  * again. */
-void slot_net_attach(struct slot_net *slot, struct bubble *bubble)
+static void open_targets(struct slot_net *slot)
 {
 	const struct net_targets *targets = &slot->net->targets;
 
-	slot->bubble = bubble;
 	for (unsigned i = 0; i < targets->inside_count; i++) {
 		struct net_door door = {.outward = true, .target = targets->target_of[i]};
 
-		door.fd = bubble_take_listener(bubble, i);
+		door.fd = bubble_take_listener(slot->bubble, i);
 		if (door.fd >= 0 && net_door_open(slot, &door, NULL) < 0)
 			closep(&door.fd);
 	}
-	net_doors_update(slot);
+}
+
+static void start_nat(struct slot_net *slot, uid_t uid, gid_t gid)
+{
+	const struct net_nat_options options = {
+		.slot = slot->number,
+		.network_fd = bubble_namespace(slot->bubble, INIT_NAMESPACE_NETWORK),
+		.user_fd = bubble_namespace(slot->bubble, INIT_NAMESPACE_USER),
+		.helper_fd = bubble_helper_fd(slot->bubble),
+		.null_fd = bubble_null_fd(slot->bubble),
+		.uid = uid,
+		.gid = gid,
+		.timeout_ms = NAT_START_MS,
+	};
+	const struct net_nat_hooks hooks = {
+		.up = slot->hooks.up, .failed = slot->hooks.failed, .data = slot->hooks.data};
+	struct error err = ERROR_NONE;
+	int r = net_nat_start(slot->net->loop, &options, &hooks, &slot->nat, &err);
+
+	bubble_forget_namespaces(slot->bubble);
+	if (r < 0)
+		slot->hooks.failed(slot->hooks.data, &err);
+}
+
+void slot_net_attach(struct slot_net *slot, struct bubble *bubble, uid_t uid, gid_t gid,
+	const struct slot_net_hooks *hooks)
+{
+	slot->bubble = bubble;
+	slot->hooks = *hooks;
+	open_targets(slot);
+	if (slot->net->config->slot.network == NETWORK_NAT)
+		start_nat(slot, uid, gid);
+	else
+		hooks->up(hooks->data);
 }
 
 void slot_net_detach(struct slot_net *slot)
 {
 	slot_net_take_back(slot);
 	close_doors(&slot->out);
+	net_nat_stop(take_ptr(&slot->nat));
 	slot->bubble = NULL;
 }
 

@@ -19,6 +19,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct bubble;
 struct config;
@@ -36,7 +37,8 @@ enum {
 /*
  * Reads [slot] reach and binds every slot's host port, where the network has them. A port that is
  * taken costs that slot its number and no more: it gets another, with a warning. -EINVAL: a target
- * that nobody can connect to. -errno: bind_host is no address of this machine, or not ours to use.
+ * that nobody can connect to. -errno: bind_host is no address of this machine, or not ours to use;
+ * nat cannot work here.
  * May look up bind_host. Config is borrowed until net_destroy().
  */
 int net_create(
@@ -48,9 +50,18 @@ int slot_net_create(
 	struct net *net, unsigned number, struct slot_net **ret_slot, struct error *err);
 void slot_net_destroy(struct slot_net *slot); /* Accepts NULL */
 
+struct slot_net_hooks {
+	/* It has its network: once, maybe before slot_net_attach() returns. */
+	void (*up)(void *data);
+	/* It does not get it, or has it no longer: the slot is of no use. At most once, last. */
+	void (*failed)(void *data, const struct error *why);
+	void *data;
+};
+
 /* The slot's bubble is READY; it is borrowed until slot_net_detach(), which is called when it is
- * dead. */
-void slot_net_attach(struct slot_net *slot, struct bubble *bubble);
+ * dead and after which no hook runs. uid, gid: the slot's on the host. */
+void slot_net_attach(struct slot_net *slot, struct bubble *bubble, uid_t uid, gid_t gid,
+	const struct slot_net_hooks *hooks);
 void slot_net_detach(struct slot_net *slot);
 /* The slot has a tenant; he is gone: his ports are closed, every connection is reset. */
 void slot_net_lend(struct slot_net *slot);
@@ -75,7 +86,5 @@ int slot_net_open_port(
 bool net_is_forwarded(const struct config *config);
 /* Appends the lines of /etc/hosts that names of `reach` need inside. */
 void net_add_hosts(const struct config *config, struct strbuf *out);
-/* Appends what slots can reach and be reached by, one line without its newline. */
-void net_describe(const struct config *config, struct strbuf *out);
 
 #endif

@@ -276,18 +276,36 @@ static void handle_died(void *data, const struct error *bubble_why)
 	}
 }
 
+static void handle_network_up(void *data)
+{
+	struct slot *slot = data;
+
+	if (slot->state != SLOT_STARTING && slot->state != SLOT_RESTARTING)
+		return; /* it is being killed */
+	slot->tried = true;
+	slot_forget_former(slot);
+	slot->end_reason = REASON_NONE;
+	(void)slot_step(slot, SLOT_BOOTED, REASON_NONE);
+	leave_turn(slot);
+}
+
+static void handle_network_failed(void *data, const struct error *why)
+{
+	struct slot *slot = data;
+
+	slot->kill_why = *why;
+	bubble_kill(slot->bubble);
+}
+
 static void handle_ready(void *data)
 {
 	struct slot *slot = data;
 
 	slot->booted = true;
-	slot->tried = true;
 	slot->last_pong_ms = slot->ready_ms = loop_now_ms();
-	slot_forget_former(slot);
-	slot->end_reason = REASON_NONE;
-	slot_net_attach(slot->net, slot->bubble);
-	(void)slot_step(slot, SLOT_BOOTED, REASON_NONE);
-	leave_turn(slot);
+	slot_net_attach(slot->net, slot->bubble, slot->uid, slot->gid,
+		&(struct slot_net_hooks){
+			.up = handle_network_up, .failed = handle_network_failed, .data = slot});
 }
 
 static void handle_said(void *data, enum bubble_voice voice, const char *line)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "config/settings.h"
+#include "pool/net.h"
 #include "pool/pool-private.h"
 #include "pool/slot-limits.h"
 
@@ -145,6 +146,25 @@ static void tell_inodes(const struct slot *slot, struct fact *fact)
 		fact->why = "slot.storage is directories, which share the disk";
 }
 
+/* At a time, in each direction. */
+static void tell_connections(const struct slot *slot, struct fact *fact)
+{
+	switch (slot->pool->config->slot.network) {
+	case NETWORK_NONE:
+		count_value(fact, 0, "namespace");
+		break;
+	case NETWORK_FORWARD:
+		count_value(fact, NET_LINKS_MAX, "daemon");
+		break;
+	case NETWORK_NAT:
+		fact->why = "slot.network is nat, where slirp4netns carries what goes out";
+		break;
+	case NETWORK_HOST:
+		fact->why = "slot.network is host";
+		break;
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*tell)(const struct slot *slot, struct fact *fact);
@@ -158,6 +178,7 @@ static const struct {
 	{"timeout_max", tell_timeout},
 	{"size", tell_size},
 	{"inodes", tell_inodes},
+	{"connections", tell_connections},
 };
 
 void slot_each_limit(const struct slot *slot, slot_limit_fn *visit, void *data)

@@ -7,6 +7,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -118,10 +119,9 @@ int network_socket(bool v6)
 	return fd < 0 ? -errno : fd;
 }
 
-static int send_listener(int fd, uint32_t number)
+static int send_fd(enum init_report_kind kind, uint32_t number, int fd)
 {
-	struct init_report report = {
-		.version = INIT_PROTOCOL_VERSION, .kind = INIT_LISTENER, .id = number};
+	struct init_report report = {.version = INIT_PROTOCOL_VERSION, .kind = kind, .id = number};
 
 	return report_send(&report, fd) ? 0 : -errno;
 }
@@ -140,9 +140,27 @@ static int open_target(int netlink, const struct init_target *target, uint32_t n
 	if (r < 0 && target->optional)
 		r = 0;
 	else if (r == 0)
-		r = send_listener(fd, number);
+		r = send_fd(INIT_LISTENER, number, fd);
 	if (fd >= 0)
 		(void)close(fd);
+	return r;
+}
+
+static int send_namespaces(void)
+{
+	static const char *const files[INIT_NAMESPACE_COUNT] = {
+		[INIT_NAMESPACE_NETWORK] = "/proc/self/ns/net",
+		[INIT_NAMESPACE_USER] = "/proc/self/ns/user",
+	};
+	int r = 0;
+
+	for (uint32_t i = 0; i < INIT_NAMESPACE_COUNT && r == 0; i++) {
+		int fd = open(files[i], O_RDONLY | O_CLOEXEC);
+
+		r = fd < 0 ? -errno : send_fd(INIT_NAMESPACE, i, fd);
+		if (fd >= 0)
+			(void)close(fd);
+	}
 	return r;
 }
 
@@ -152,6 +170,8 @@ int network_open(const struct init_setup *options, const struct init_target *tar
 
 	if (options->network & INIT_NETWORK_LOW_PORTS)
 		r = write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+	if (r == 0 && options->network & INIT_NETWORK_NAMESPACES)
+		r = send_namespaces();
 	if (r < 0 || options->target_count == 0)
 		return r;
 	netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);

@@ -7,6 +7,7 @@
  *	SUCCESSOR       ->                      from the exec helper, where there is a cgroup
  *	HELLO           ->                      init's pidfd comes with it
  *	                <-           SETUP      sent before init even runs; it waits in the socket
+ *	NAMESPACE + fd  ->                      two, if SETUP asks for them
  *	LISTENER + fd   ->                      one for each target of SETUP
  *	READY + fd of / ->                      or FAILED with the step's name, and init exits
  *	                <-           EXEC + fds any number of commands, side by side
@@ -58,6 +59,7 @@ enum init_request_kind {
 enum init_network {
 	/* it is not the host's: commands may listen on ports below 1024 */
 	INIT_NETWORK_LOW_PORTS = 1u << 0,
+	INIT_NETWORK_NAMESPACES = 1u << 1, /* the daemon wants descriptors of them */
 };
 
 /* An address and port that init listens on inside; the address is made the slot's own. */
@@ -123,7 +125,11 @@ enum init_report_kind {
 	INIT_PONG,
 	INIT_LISTENER, /* id: of the target, from 0 */
 	INIT_SOCKET_MADE,
+	INIT_NAMESPACE, /* id: enum init_namespace */
 };
+
+/* Of the slot's network, and the user namespace that owns it. */
+enum init_namespace { INIT_NAMESPACE_NETWORK, INIT_NAMESPACE_USER, INIT_NAMESPACE_COUNT };
 
 /* Every message from init. Fields that its kind does not use are 0. */
 struct init_report {

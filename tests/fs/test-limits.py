@@ -87,11 +87,11 @@ def a_neighbour_at_work(d, name='neighbour'):
 @case
 def limits_has_each_limit_with_what_enforces_it_or_why_there_is_none(d):
     shown = limits(d)
-    equal(list(shown), ['memory_max', 'memory_high', 'pids_max', 'cpu_weight', 'nofile', 'file_size', 'timeout_max', 'size', 'inodes', *ISOLATION])
+    equal(list(shown), ['memory_max', 'memory_high', 'pids_max', 'cpu_weight', 'nofile', 'file_size', 'timeout_max', 'size', 'inodes', 'connections', *ISOLATION])
     for name, (value, rest) in shown.items():
         check(rest.strip(), f'{name} {value}: neither a mechanism nor a reason')
         if value != 'unlimited' and name not in ISOLATION:
-            check(rest in ('cgroup1', 'cgroup2', 'rlimit', 'tmpfs', 'kill'), f'{name} {value} {rest}')
+            check(rest in ('cgroup1', 'cgroup2', 'rlimit', 'tmpfs', 'kill', 'namespace', 'daemon'), f'{name} {value} {rest}')
     equal(shown['file_size'], ('1M', 'rlimit'))
     equal(shown['pids_max'][0], '60')
     equal(shown['timeout_max'], ('unlimited', 'exec.timeout_max is 0'))

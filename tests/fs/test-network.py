@@ -10,7 +10,7 @@ import socket
 import socketserver
 import threading
 
-from harness import IS_ROOT, PATIENCE, Daemon, Failed, Skip, case, check, contains, equal, eventually, fails_with, main, sh
+from harness import IS_ROOT, PATIENCE, Daemon, Failed, Skip, case, check, contains, equal, eventually, fails_with, main, need, sh
 
 SLOTS = 2
 
@@ -474,6 +474,92 @@ def in_the_host_s_network_an_endpoint_is_the_port_itself():
         with connect(url) as c:
             c.sendall(b'x')
             equal(c.recv(1), b'x')
+
+
+# ---- nat ----
+
+SLIRP = '/dev/net/tun'
+
+
+def need_nat():
+    need('slirp4netns')
+    try:
+        mode = os.stat(SLIRP).st_mode & 0o777
+    except OSError as e:
+        raise Skip(f'{SLIRP}: {e.strerror}') from None
+    if mode & 0o006 != 0o006:
+        raise Skip(f'{SLIRP} has mode {mode:04o}: slots may not open it')
+    if not own_addresses():
+        raise Skip('this machine has no address but its loopback')
+
+
+def nat_processes(d):
+    """Of this daemon: its children by that name."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open(f'/proc/{pid}/stat', encoding='ascii', errors='replace') as f:
+                name, rest = f.read().split('(', 1)[1].rsplit(')', 1)
+        except OSError:
+            continue
+        if name.startswith('slirp4netns') and int(rest.split()[1]) == d.pid:
+            found.append(int(pid))
+    return found
+
+
+@case
+def with_nat_everything_but_the_host_s_loopback_is_reached_and_endpoints_work():
+    need_nat()
+    address = own_addresses()[0]
+    with Target(echo) as secret, socket.create_server((address, 0)) as listener:
+        threading.Thread(target=lambda: echo(listener.accept()[0]), daemon=True).start()
+        with Daemon(slots=1, options=['slot.network=nat', f'pool.base_port={free_base(1)}', f'slot.reach=10.11.12.13:{secret.port}']) as d:
+            url = create(d, 't', 8000)['s8000']
+            equal(python(d, 't', TALK + 'print(talk(sys.argv[1], int(sys.argv[2]), 1 << 20))', address, listener.getsockname()[1]),
+                  f'{1 << 20}\n')
+            out = python(d, 't', PRELUDE + '''
+for host in ("10.0.2.2", "127.0.0.1"):
+    try: print("reached", socket.create_connection((host, int(sys.argv[1])), 10))
+    except OSError: print("no")
+''', secret.port)
+            equal(out, 'no\nno\n')
+            start_server(d, 't', 'serve(8000, echo)')
+            with connect(url) as c:
+                c.sendall(b'x')
+                equal(c.recv(1), b'x')
+
+
+@case
+def a_slot_and_its_nat_die_together():
+    need_nat()
+    with Daemon(slots=1, options=['slot.network=nat', f'pool.base_port={free_base(1)}']) as d:
+        for _ in range(2):  # one a slot, whatever came before
+            d.mkdir('t')
+            first, = nat_processes(d)
+            d.rmdir('t')
+            d.wait_ready()
+            eventually(lambda: first not in nat_processes(d), 'it is gone with its slot')
+        d.mkdir('t')
+        os.kill(nat_processes(d)[0], 9)
+        eventually(lambda: d.read('leases', 't', 'state') == 'LOST\n', 'LOST')
+        contains(d.log(), 'slirp4netns, its network, has ended')
+        d.rmdir('t')
+        d.wait_ready()
+        last, = nat_processes(d)
+        d.kill()
+        eventually(lambda: os.waitpid(last, os.WNOHANG)[0] == last, 'it ends with a daemon that was killed')
+        d.start()
+
+
+@case
+def nat_is_refused_at_the_start_where_slots_may_not_have_a_tun_device():
+    if not os.path.exists(SLIRP):
+        wanted = f"[slot] network = nat needs '{SLIRP}'"
+    elif os.stat(SLIRP).st_mode & 0o006 == 0o006:
+        raise Skip('they may have it here')
+    else:
+        wanted = 'forward with reach'
+    contains(refused('slot.network=nat'), wanted)
 
 
 main(slots=SLOTS, options=['slot.network=forward', f'pool.base_port={base}'])

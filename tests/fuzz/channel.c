@@ -5,7 +5,8 @@
  * commands, pings and kills.
  *
  * Whatever it says: ready() comes at most once and not after a breach, every command ends once,
- * died() comes last, and no descriptor is kept.
+ * every socket that was asked for comes, or does not, once, died() comes last, and no descriptor is
+ * kept.
  */
 /* HELLO brings the pidfd of who sends it, and that is this program: nothing may be killed. */
 #define pidfd_send_signal spare_by_pidfd
@@ -47,7 +48,7 @@ struct play {
 	int theirs, null;
 	struct run runs[EXECS_MAX];
 	unsigned run_count;
-	unsigned ready, died, pings, pongs;
+	unsigned ready, died, pings, pongs, asked, got;
 };
 
 struct input {
@@ -137,6 +138,7 @@ static void open_play(struct play *play)
 	bubble->control_fd = ends[0];
 	bubble->runner_fd = bubble->successor_fd = bubble->complaints_fd = -1;
 	bubble->pidfd = bubble->root_fd = bubble->join_fd = -1;
+	bubble_init_sockets(bubble);
 	CHECK(loop_watch_start(bubble->loop, bubble->control_fd, LOOP_READABLE, handle_control,
 		      bubble, &bubble->control_watch, NULL) == 0);
 }
@@ -209,6 +211,27 @@ static void ping(struct play *play)
 	bubble_ping(play->bubble, NEVER_MS, note_pong, play);
 }
 
+static void note_socket(void *data, int fd)
+{
+	struct play *play = data;
+
+	CHECK(play->got++ < play->asked && fd != 0);
+	if (fd > 0)
+		(void)close(fd);
+}
+
+static void ask_socket(struct play *play, bool forget)
+{
+	struct bubble_socket *socket;
+
+	if (bubble_socket_ask(play->bubble, false, note_socket, play, &socket) < 0)
+		return;
+	if (forget)
+		bubble_socket_forget(socket);
+	else
+		play->asked++;
+}
+
 static void fill_report(struct init_report *report, struct input *input)
 {
 	static const int32_t numbers[] = {0, 1, 2, -1, 4095, 4096, INT32_MAX, INT32_MIN};
@@ -266,6 +289,8 @@ static void turn(struct play *play, struct input *input)
 	case KILL:
 		if (how > 0xf0) /* seldom: nothing interesting comes after */
 			bubble_kill(play->bubble);
+		else
+			ask_socket(play, how & 0x80);
 		break;
 	case FORGET:
 		forget_exec(play, how >> 3);
@@ -288,7 +313,7 @@ static void end_play(struct play *play)
 		handle_control(bubble, LOOP_READABLE);
 	if (!bubble->ended && bubble->pidfd >= 0)
 		handle_pid_dead(bubble, LOOP_READABLE);
-	CHECK(play->died == 1 && play->pings == play->pongs);
+	CHECK(play->died == 1 && play->pings == play->pongs && play->asked == play->got);
 	for (unsigned i = 0; i < play->run_count; i++)
 		CHECK(play->runs[i].ended != play->runs[i].forgotten);
 	bubble_destroy(bubble);

@@ -306,7 +306,7 @@ static void the_api_of_a_domain_has_its_url(void **state)
 static void what_must_not_be_ignored_and_is_not_there_yet_is_refused(void **state)
 {
 	static const char *const options[] = {"dressage.provider=e2b", "pool.mode=blackbox",
-		"slot.network=nat", "slot.runner=direct", "archive.enabled=on"};
+		"slot.runner=direct", "archive.enabled=on"};
 	size_t i;
 
 	for (i = 0; i < sizeof(options) / sizeof(options[0]); i++)

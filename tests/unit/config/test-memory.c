@@ -82,7 +82,7 @@ static void a_load_without_memory_fails_as_that_and_leaks_nothing(void **state)
 
 static void a_refusal_without_memory_is_still_a_refusal(void **state)
 {
-	static const char *const bad[] = {"slot.network=nat", NULL};
+	static const char *const bad[] = {"slot.runner=direct", NULL};
 	struct error err = ERROR_NONE;
 	bool failed = true;
 	int r = 0;

@@ -287,7 +287,7 @@ static void a_client_finds_the_mountpoint_of_a_daemon_that_it_could_not_start(vo
 {
 	struct config_sources sources = {.file = "",
 		.environ = NAMES("HOME=/h"),
-		.overrides = NAMES("mount.mountpoint=/srv/d", "slot.network=nat",
+		.overrides = NAMES("mount.mountpoint=/srv/d", "slot.runner=direct",
 			"mount.owner=54321", "mount.group=54321")};
 	struct error err = ERROR_NONE;
 	char *mountpoint = NULL;
