@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -147,12 +148,27 @@ void bubble_exec_forget(struct bubble_exec *exec)
 	exec->hooks = (struct bubble_exec_hooks){0};
 }
 
-void bubble_exec_signal(struct bubble_exec *exec, int signal)
+static void ask(const struct bubble_exec *exec, struct init_request request)
 {
-	struct init_request request = {.kind = INIT_SIGNAL, .id = exec->id, .signal = signal};
-
+	request.id = exec->id;
 	if (bubble_is_alive(exec->bubble))
 		send_plain(exec->bubble, &request);
+}
+
+void bubble_exec_signal(struct bubble_exec *exec, int signal)
+{
+	ask(exec, (struct init_request){.kind = INIT_SIGNAL, .signal = signal});
+}
+
+void bubble_exec_doom(struct bubble_exec *exec)
+{
+	ask(exec, (struct init_request){
+			  .kind = INIT_SIGNAL, .signal = SIGTERM, .flags = INIT_SIGNAL_DOOMS});
+}
+
+void bubble_exec_kill(struct bubble_exec *exec)
+{
+	ask(exec, (struct init_request){.kind = INIT_KILL});
 }
 
 /* ---- Reports ---- */
@@ -190,14 +206,16 @@ static struct timeval time_of(int64_t us)
 	return (struct timeval){.tv_sec = us / 1000000, .tv_usec = us % 1000000};
 }
 
-/* A short command's start is told with its end alone. */
+/* A short command's start is told with its end alone; one that was killed before it was born has no
+ * pid. */
 static int handle_done(struct bubble_exec *exec, const struct init_report *report)
 {
-	struct bubble_exec_end end = {.wait_status = report->status};
+	struct bubble_exec_end end = {
+		.wait_status = report->status, .survived = report->error != 0};
 
 	if (!(WIFEXITED(report->status) || WIFSIGNALED(report->status)))
 		return -EPROTO;
-	if (!exec->started && handle_started(exec, report) < 0)
+	if (!exec->started && report->pid != 0 && handle_started(exec, report) < 0)
 		return -EPROTO;
 	end.rusage.ru_utime = time_of(report->user_us);
 	end.rusage.ru_stime = time_of(report->system_us);

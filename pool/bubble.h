@@ -112,6 +112,7 @@ struct bubble_exec_end {
 	int start_errno;
 	const char *failed_step;
 	int wait_status;
+	bool survived; /* after bubble_exec_kill(): something of its tree may live */
 	struct rusage rusage;
 };
 
@@ -123,7 +124,7 @@ struct bubble_exec_hooks {
 	 */
 	void (*started)(void *data, pid_t inside_pid);
 	/*
-	 * The leader was reaped. start_errno != 0: it never ran, and failed_step is "chdir",
+	 * The leader was reaped, or it was killed before it was born. start_errno != 0: it never ran, and failed_step is "chdir",
 	 * "exec", "cgroup", "clone", "stdio", "request" or "send". lost: the bubble died first;
 	 * wait_status and rusage mean nothing. Runs once, last.
 	 */
@@ -139,8 +140,14 @@ int bubble_exec_start(struct bubble *bubble, const struct bubble_exec_options *o
 	const struct bubble_exec_hooks *hooks, struct bubble_exec **ret_exec, struct error *err);
 /* Its hooks never run. The bubble keeps the entry until the command's end: init will report it. */
 void bubble_exec_forget(struct bubble_exec *exec);
-/* Sends a signal to the leader's process group through init (where no cgroup of its own exists). */
+/* Sends a signal to the leader's process group through init. */
 void bubble_exec_signal(struct bubble_exec *exec, int signal);
+/* The same with SIGTERM, for a command without a cgroup: when the leader is dead the rest of the
+ * tree is killed as with bubble_exec_kill(). */
+void bubble_exec_doom(struct bubble_exec *exec);
+/* SIGKILL to the whole tree of a command without a cgroup, through init. ended() then comes when
+ * nothing of it is left, or says that it survived. */
+void bubble_exec_kill(struct bubble_exec *exec);
 
 /*
  * The listener that init has made for target `number` of the kit, moved out: the caller's from now

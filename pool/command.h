@@ -42,6 +42,7 @@ struct command_result {
 	bool has_returncode;    /* false when the sandbox was lost first */
 	bool infra_failure;     /* the sandbox failed, not the command */
 	enum reason reason;     /* REASON_NONE on a plain end */
+	char detail[160];       /* a sentence that says more than the reason; "" when none does */
 	char start_error[256];  /* "" when it started */
 	struct strbuf out, err; /* the first max_output bytes of each stream */
 	uint64_t out_bytes, err_bytes; /* all that was written */

@@ -97,7 +97,7 @@ static bool has_ended(const struct exec *exec)
 /* Somebody is known to have outlived the kill. */
 static bool kill_was_incomplete(const struct exec *exec)
 {
-	return !leader_done(exec) || tree_lives(exec) || (!exec->cgroup && !pipes_closed(exec));
+	return !leader_done(exec) || exec->end.survived || tree_lives(exec);
 }
 
 static void describe_start_failure(struct exec *exec)
@@ -234,26 +234,42 @@ static void handle_cgroup_change(void *data)
 	settle(data);
 }
 
-/*
- * SIGKILL for everything. What cannot be killed is told by kill_was_incomplete(). Before it is
- * known to run its cgroup may still be empty; init kills by number then, as its messages are in
- * order. It may also have begun to run just now: what it has made meanwhile is killed when init
- * tells of it.
- */
-static void kill_tree(struct exec *exec)
+/* The cgroup of a command that is not known to run may still be empty; init kills by number then,
+ * as its messages are in order. It may also have begun to run just now: what it has made meanwhile
+ * is killed when init tells of it. */
+static void kill_cgroup(struct exec *exec)
 {
 	bool unborn = !exec->running && !leader_done(exec);
 
 	exec->kill_wanted = unborn;
-	exec->deadlines[DEADLINE_KILL] = 0;
-	exec->deadlines[DEADLINE_GIVE_UP] = loop_now_ms() + EXEC_GIVE_UP_MS;
 	if (unborn)
 		bubble_exec_signal(exec->bubble_exec, SIGKILL);
-	if (exec->cgroup && command_cgroup_kill(exec->cgroup, NULL) == 0)
+	if (command_cgroup_kill(exec->cgroup, NULL) == 0)
 		(void)command_cgroup_watch(
 			exec->cgroup, exec->loop, handle_cgroup_change, exec, NULL);
 	else if (exec->running && exec->bubble_exec)
 		bubble_exec_signal(exec->bubble_exec, SIGKILL);
+}
+
+/* SIGKILL for everything. What cannot be killed is told by kill_was_incomplete(). */
+static void kill_tree(struct exec *exec)
+{
+	uint64_t patience_ms = exec->cgroup ? EXEC_GIVE_UP_MS : EXEC_HUNT_MS;
+
+	exec->deadlines[DEADLINE_KILL] = 0;
+	exec->deadlines[DEADLINE_GIVE_UP] = loop_now_ms() + patience_ms;
+	if (exec->cgroup)
+		kill_cgroup(exec);
+	else if (exec->bubble_exec)
+		bubble_exec_kill(exec->bubble_exec);
+}
+
+static void ask_to_end(struct exec *exec)
+{
+	if (exec->cgroup)
+		bubble_exec_signal(exec->bubble_exec, SIGTERM);
+	else
+		bubble_exec_doom(exec->bubble_exec);
 }
 
 static void begin_kill(struct exec *exec, enum reason why, uint64_t grace_ms)
@@ -263,7 +279,7 @@ static void begin_kill(struct exec *exec, enum reason why, uint64_t grace_ms)
 	exec->killed = why;
 	exec->deadlines[DEADLINE_TIMEOUT] = exec->deadlines[DEADLINE_IDLE] = 0;
 	if (grace_ms > 0 && exec->running) {
-		bubble_exec_signal(exec->bubble_exec, SIGTERM);
+		ask_to_end(exec);
 		exec->deadlines[DEADLINE_KILL] = loop_now_ms() + grace_ms;
 	} else {
 		kill_tree(exec);

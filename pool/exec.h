@@ -8,8 +8,8 @@
  * EXEC_SETTLE_MS after the leader: a background child may hold them for ever. From then on what
  * still comes is dropped, so that the child goes on, if slowly, and does not die of SIGPIPE, until
  * it closes them (gone) or the slot ends (exec_abandon()). Out of time, or cancelled, the whole
- * tree is killed: by its cgroup, else by its process group, and then the result says
- * kill_incomplete if somebody still holds the pipes. Threads: loop.
+ * tree is killed: by its cgroup, else by init, which hunts for it (pool/init/hunt.c). When
+ * something of it may have survived the result says kill_incomplete. Threads: loop.
  */
 #ifndef POOL_EXEC_H
 #define POOL_EXEC_H
@@ -28,7 +28,8 @@ struct word_list;
 
 enum {
 	EXEC_SETTLE_MS = 250,
-	EXEC_GIVE_UP_MS = 5000, /* a killed command is reported after so long, dead or not */
+	EXEC_GIVE_UP_MS = 5000, /* a killed command is reported after so long, dead or not; */
+	EXEC_HUNT_MS = 900,     /* where there is no cgroup, after so long */
 	EXEC_REST_MS = 50,      /* between two reads, of 64 KiB, of what comes after the end */
 };
 

@@ -123,7 +123,9 @@ static void tell_event(const struct run *run, const struct command_result *resul
 					       .to = to,
 					       .reason = result->reason,
 					       .generation = slot->generation,
-					       .why = *why ? why : result->start_error,
+					       .why = *why                ? why
+						      : result->detail[0] ? result->detail
+									  : result->start_error,
 				       });
 }
 
@@ -136,6 +138,27 @@ static void blame_storage(const struct slot *slot, struct command_result *result
 		result->reason = REASON_DISK_FULL;
 }
 
+/* Where cgroups cannot help, only the end of the whole slot is sure to end what outran init. */
+static void handle_survivors(struct run *run, struct command_result *result)
+{
+	struct slot *slot = run->slot;
+
+	if (result->reason != REASON_KILL_INCOMPLETE)
+		return;
+	if (run->cgroup) {
+		(void)snprintf(result->detail, sizeof(result->detail),
+			"processes of the command live on in slot %s: the kernel has not ended them",
+			slot->name);
+		return;
+	}
+	(void)snprintf(result->detail, sizeof(result->detail),
+		"processes of the command outran their kill: slot %s was killed with all in it",
+		slot->name);
+	(void)error_reason(&slot->kill_why, ENOTCONN, REASON_KILL_INCOMPLETE,
+		"it was killed: processes of its command %u could not be killed alone", run->id);
+	slot_kill(slot);
+}
+
 static void handle_ended(void *data, struct command_result *result)
 {
 	struct run *run = data;
@@ -145,6 +168,7 @@ static void handle_ended(void *data, struct command_result *result)
 	if (++run->slot->late_runs > LATE_RUNS_MAX)
 		pool_wake(run->slot->pool);
 	result->exec_id = run->id;
+	handle_survivors(run, result);
 	name_limit(run, result);
 	blame_storage(run->slot, result);
 	tell_event(run, result);

@@ -110,6 +110,7 @@ static void add_metadata(
 	add_raw(out, "stderr_base64", &result->err, result->err_bytes);
 	json_add_bool_key(out, "infra_failure", result->infra_failure);
 	json_add_text_key(out, "reason", result->reason ? reason_word(result->reason) : NULL);
+	json_add_text_key(out, "detail", result->detail[0] ? result->detail : NULL);
 	add_signal(out, result->signal);
 	json_add_text_key(out, "start_error", result->start_error[0] ? result->start_error : NULL);
 	strbuf_addc(out, '}');

@@ -61,21 +61,24 @@ static long clone_and_call(struct clone_args *args, size_t size, void (*fn)(void
 #error "clone_onto_stack() needs this processor's way of calling clone3: x86_64 and aarch64 are there"
 #endif
 
-long clone_onto_stack(uint64_t flags, void *stack, size_t stack_size, int cgroup_fd,
-	void (*fn)(void *), void *arg)
+long clone_onto_stack(const struct birth *birth, void (*fn)(void *), void *arg)
 {
 	struct clone_args args = {
-		.flags = flags,
+		.flags = birth->flags,
 		.exit_signal = SIGCHLD,
-		.stack = (uint64_t)(uintptr_t)stack,
-		.stack_size = stack_size,
+		.stack = (uint64_t)(uintptr_t)birth->stack,
+		.stack_size = STACK_SIZE,
 	};
 
 	if (left_out("clone without vfork"))
 		args.flags |= CLONE_VFORK;
-	if (cgroup_fd >= 0) {
+	if (birth->cgroup_fd >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)cgroup_fd;
+		args.cgroup = (uint64_t)birth->cgroup_fd;
+	}
+	if (birth->pid) {
+		args.flags |= CLONE_PARENT_SETTID;
+		args.parent_tid = (uint64_t)(uintptr_t)birth->pid;
 	}
 	return clone_and_call(&args, sizeof(args), fn, arg);
 }

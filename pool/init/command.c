@@ -12,7 +12,6 @@
 #include "pool/init/init.h"
 #include "pool/init/raw.h"
 
-enum { STACK_SIZE = 16 * 1024 };
 /* The command's own 0 to 3 must not be overwritten before they are copied. */
 enum { FIRST_FREE_FD = 4 };
 
@@ -30,11 +29,12 @@ struct launch {
 	bool join_by_file; /* the child has to write itself into the cgroup */
 };
 
-enum step { STEP_CGROUP, STEP_STDIO, STEP_CHDIR, STEP_EXEC };
+enum step { STEP_CLONE, STEP_CGROUP, STEP_STDIO, STEP_CHDIR, STEP_EXEC };
 
 const char *command_step(int step)
 {
 	static const char *const names[] = {
+		[STEP_CLONE] = "clone",
 		[STEP_CGROUP] = "cgroup",
 		[STEP_STDIO] = "stdio",
 		[STEP_CHDIR] = "chdir",
@@ -152,6 +152,12 @@ static void child_main(void *arg)
 		child_fail(launch, STEP_CHDIR, r);
 	(void)raw_call4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&no_signals, 0, sizeof(no_signals));
 	child_fail(launch, STEP_EXEC, child_exec(launch));
+}
+
+/* In the runner, which could make no child. */
+static void runner_failed(void *arg, long error)
+{
+	child_fail(arg, STEP_CLONE, error);
 }
 
 /* ---- In init ---- */
@@ -314,34 +320,48 @@ static int make_ways_back(struct launch *launch)
 
 /* Being born in the cgroup costs nothing; moving there waits for an RCU grace period, but needs
  * fewer rights. */
-static int make_child(struct launch *launch, uint64_t flags)
+static int make_child(struct launch *launch, struct birth *birth)
 {
-	long pid = -EINVAL;
+	long pid = clone_onto_stack(birth, child_main, launch);
 
-	if (launch->cgroup_fd >= 0)
-		pid = clone_onto_stack(
-			flags, launch->stack, STACK_SIZE, launch->cgroup_fd, child_main, launch);
 	if (pid < 0 && pid != -EAGAIN && pid != -ENOMEM) {
 		launch->join_by_file = launch->cgroup_fd >= 0;
-		pid = clone_onto_stack(flags, launch->stack, STACK_SIZE, -1, child_main, launch);
+		birth->cgroup_fd = -1;
+		pid = clone_onto_stack(birth, child_main, launch);
 	}
 	return (int)pid;
 }
 
-static int start(struct launch *launch, const struct init_request *request, const char *payload,
+static int give_birth(struct command *command, uint64_t flags)
+{
+	struct launch *launch = command->launch;
+	struct birth birth = {
+		.flags = flags, .stack = launch->stack, .cgroup_fd = launch->cgroup_fd};
+	int r;
+
+	if (launch->cgroup_fd < 0 && !left_out("clone without vfork"))
+		return runner_start(&birth, child_main, runner_failed, launch, &command->runner);
+	r = make_child(launch, &birth);
+	if (r < 0)
+		return r;
+	command->pid = r;
+	return 0;
+}
+
+static int start(struct command *command, const struct init_request *request, const char *payload,
 	int payload_fd, const char **ret_step)
 {
 	int r;
 
 	*ret_step = "request";
-	r = unpack(launch, request, payload, payload_fd);
+	r = unpack(command->launch, request, payload, payload_fd);
 	if (r < 0)
 		return r;
 	*ret_step = "clone";
-	r = make_ways_back(launch);
+	r = make_ways_back(command->launch);
 	if (r < 0)
 		return r;
-	return make_child(launch, request->flags & INIT_EXEC_OWN_MEMORY ? 0 : CLONE_VM);
+	return give_birth(command, request->flags & INIT_EXEC_OWN_MEMORY ? 0 : CLONE_VM);
 }
 
 static void close_all(const int *fds, size_t count)
@@ -366,7 +386,7 @@ int command_start(const struct init_request *request, const char *payload, int *
 		command_free(command);
 		return r;
 	}
-	r = start(command->launch, request, payload, payload_fd, ret_step);
+	r = start(command, request, payload, payload_fd, ret_step);
 	close_fd(payload_fd);
 	close_borrowed(command->launch);
 	if (r < 0) {
@@ -374,7 +394,6 @@ int command_start(const struct init_request *request, const char *payload, int *
 		return r;
 	}
 	command->id = request->id;
-	command->pid = r;
 	*ret_command = command;
 	return 0;
 }
@@ -390,6 +409,7 @@ void command_free(struct command *command)
 	if (!command)
 		return;
 	command_forget_launch(command);
+	runner_free(command->runner);
 	free(command);
 }
 

@@ -2,7 +2,8 @@
 /*
  * init.h: the parts of the program that is pid 1 of a slot. main.c decides which of its two uses is
  * meant, setup.c (with landlock.c and network.c) builds and locks the slot, serve.c is the loop
- * that then runs until death, command.c starts commands.
+ * that then runs until death, command.c starts commands, runner.c and hunt.c keep together and kill
+ * what a command has started where cgroups cannot.
  *
  * One thread. Memory is not shared with what runs inside: the process is not dumpable, and its
  * image is not theirs.
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "pool/init/protocol.h"
@@ -66,14 +68,21 @@ bool left_out(const char *step);
 #endif
 
 struct launch;
+struct runner;
 
-/* One command, from its EXEC until its leader is reaped. */
+/* One command, from its EXEC until its leader is reaped and its runner, if it has one, too. */
 struct command {
 	struct command *next;
 	uint32_t id;
-	pid_t pid;
+	pid_t pid;             /* of the leader; 0: of one with a runner, not known yet */
 	struct launch *launch; /* what the child needs until exec; NULL afterwards */
-	bool failed;           /* never ran; was reported */
+	struct runner *runner; /* NULL: it has a cgroup, or its runner is dead */
+	bool doomed;           /* when its leader is dead it is hunted */
+	bool hunted;           /* its end is told when nothing of its tree is left */
+	bool ended;            /* its leader is dead, or never ran, */
+	bool told;             /* and that was reported */
+	int status;            /* of the leader, as wait4() gives it, */
+	struct rusage usage;   /* and what it used */
 };
 
 /* What the child tells through the pipe. */
@@ -93,9 +102,61 @@ void command_forget_launch(struct command *command);
 const char *command_step(int step);
 void command_free(struct command *command); /* accepts NULL */
 
+/* How a process is made. */
+struct birth {
+	uint64_t flags; /* CLONE_VM or 0 */
+	void *stack;    /* STACK_SIZE bytes */
+	int cgroup_fd;  /* it is born there; -1: in ours */
+	pid_t *pid;     /* gets its number; or NULL */
+};
+
+/*
+ * A runner is a process of ours between init and a command that has no cgroup. It does nothing but
+ * be there: as the "child subreaper" above the command it is who orphans of that tree come to, so
+ * that init can tell them from others'. When it dies all of the tree that was its children becomes
+ * init's: that is how a tree is killed (hunt.c), and what the tree gains by killing its runner. It
+ * leaves by itself when nothing is below it any more.
+ */
+enum { STACK_SIZE = 16 * 1024 };
+
+/* Starts one, which runs fn(arg) in a child of its own; if it cannot, it calls failed(arg, -errno),
+ * which must not return. birth->pid is the runner's. -errno. */
+int runner_start(const struct birth *birth, void (*fn)(void *), void (*failed)(void *, long),
+	void *arg, struct runner **ret_runner);
+pid_t runner_pid(const struct runner *runner);
+/* Of the child; 0 while it is not born. */
+pid_t runner_child(const struct runner *runner);
+/* True when the runner has reaped the child. */
+bool runner_outcome(const struct runner *runner, int *ret_status, struct rusage *ret_usage);
+/* Only when it has been reaped, and its child is past exec or dead. Accepts NULL. */
+void runner_free(struct runner *runner);
+
+/*
+ * The hunt for what is left of killed commands: every child of ours that is no runner, and what
+ * becomes our child when that dies, until there is none. Processes that fork faster than they are
+ * killed are stopped first, together with all others of the slot.
+ */
+enum hunt_result { HUNT_GOES_ON, HUNT_OVER, HUNT_FAILED };
+
+struct hunt {
+	int children_fd; /* which of our children there are, as text */
+	bool on;
+	bool world_stopped;
+	int64_t began_ms; /* it, or its standing still */
+};
+
+void hunt_open(struct hunt *hunt);
+void hunt_begin(struct hunt *hunt);
+/* Kills what there is; to be called whenever children may have died, at least every few
+ * milliseconds. Of `commands` those are spared whose runner is alive and that are not hunted. */
+enum hunt_result hunt_round(struct hunt *hunt, const struct command *commands);
+
+/* CLOCK_MONOTONIC */
+int64_t now_ms(void);
+
 /* Runs fn(arg), which must not return, in a new process on its own stack; with CLONE_VM among the
- * flags, and without CLONE_VFORK, in our memory. */
-long clone_onto_stack(uint64_t flags, void *stack, size_t stack_size, int cgroup_fd,
-	void (*fn)(void *), void *arg);
+ * flags, and without CLONE_VFORK, in our memory. Its pid is in *pid, where not NULL, before it or
+ * we go on. */
+long clone_onto_stack(const struct birth *birth, void (*fn)(void *), void *arg);
 
 #endif

@@ -13,7 +13,8 @@
  *	                <-           EXEC + fds any number of commands, side by side
  *	STARTED         ->                      when a command lives for more than an instant
  *	DONE            ->                      its leader was reaped; or START_FAILED, instead
- *	                <-           SIGNAL, PING, SOCKET
+ *	                                        of a killed one: when nothing of its tree is left
+ *	                <-           SIGNAL, KILL, PING, SOCKET
  *	PONG            ->
  *	SOCKET_MADE + fd ->                     a socket of the slot's network, or why there is none
  *
@@ -26,7 +27,7 @@
 
 #include <stdint.h>
 
-enum { INIT_PROTOCOL_VERSION = 5 };
+enum { INIT_PROTOCOL_VERSION = 6 };
 
 /* Descriptors that the daemon's spawn leaves open for bwrap, and bwrap for init. */
 enum {
@@ -51,7 +52,8 @@ enum {
 enum init_request_kind {
 	INIT_SETUP = 1,
 	INIT_EXEC,
-	INIT_SIGNAL,
+	INIT_SIGNAL, /* to the process group of a command's leader */
+	INIT_KILL,   /* SIGKILL to all of a command's tree; of one without a cgroup */
 	INIT_PING,
 	INIT_SOCKET,
 };
@@ -90,7 +92,9 @@ struct init_setup {
 enum init_exec_flags {
 	INIT_EXEC_PAYLOAD_FD = 1u << 0, /* first of all: a memfd with the payload */
 	INIT_EXEC_EXTRA_FD = 1u << 1,   /* behind the three of stdio: becomes descriptor 3 */
-	INIT_EXEC_CGROUP_FD = 1u << 2,  /* then: directory of the command's cgroup */
+	/* then: directory of the command's cgroup. Either all commands of a slot have one or none:
+	 * without it init puts a runner between itself and the command */
+	INIT_EXEC_CGROUP_FD = 1u << 2,
 	/* last: `tasks` of a cgroup v1, which the command joins before anything else */
 	INIT_EXEC_JOIN_FD = 1u << 3,
 	/* Made with a copy of init's memory: the OOM killer ends all who share what its victim has,
@@ -100,6 +104,10 @@ enum init_exec_flags {
 
 enum init_socket_flags {
 	INIT_SOCKET_V6 = 1u << 0, /* else v4 */
+};
+
+enum init_signal_flags {
+	INIT_SIGNAL_DOOMS = 1u << 0, /* when the leader is dead, the rest of its tree is killed */
 };
 
 /* Every later message to init. An EXEC is followed by cwd, argv and environment, each string with
@@ -139,7 +147,9 @@ struct init_report {
 	/* SUCCESSOR: of bwrap, on the host. STARTED, DONE: of the leader, inside; also its process
 	 * group and session. */
 	int32_t pid;
-	int32_t error; /* FAILED, START_FAILED, SOCKET_MADE: errno */
+	/* FAILED, START_FAILED, SOCKET_MADE: errno. DONE: ETIMEDOUT when something of a killed
+	 * command's tree may live, else 0 */
+	int32_t error;
 	/* DONE: as wait4() gives it. READY: the ABI of Landlock that scopes the slot, 0: none */
 	int32_t status;
 	char step[24];              /* FAILED, START_FAILED: what failed; NUL-terminated */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "pool/init/init.h"
@@ -23,6 +23,9 @@ enum { LOOK_AFTER_MS = 20 };
  * waiting. */
 enum { REAP_AT_ONCE = 64 };
 
+/* How long a hunt waits for the deaths of those that it has hit. */
+enum { HUNT_TURN_MS = 2 };
+
 struct server {
 	int epoll_fd, signal_fd;
 	bool daemon_gone;
@@ -30,6 +33,7 @@ struct server {
 	bool launching;  /* of some command the outcome of exec is not known */
 	int64_t look_at; /* when to look, if so: milliseconds of CLOCK_MONOTONIC */
 	struct command *commands;
+	struct hunt hunt;
 	struct init_request *request; /* and INIT_INLINE_MAX bytes behind it */
 };
 
@@ -53,14 +57,6 @@ static void report_start_failed(struct server *server, uint32_t id, const char *
 	report(server, &failed);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool watch(struct server *server, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
@@ -73,8 +69,14 @@ static bool watch(struct server *server, int fd)
 static void handle_start_failed(
 	struct server *server, struct command *command, const struct command_failure *failure)
 {
-	command->failed = true;
+	command->told = true;
 	report_start_failed(server, command->id, command_step(failure->step), failure->error);
+}
+
+static void learn_pid(struct command *command)
+{
+	if (command->runner && command->pid == 0)
+		command->pid = runner_child(command->runner);
 }
 
 /* Tells how exec went, of those that are not known to have come so far. */
@@ -93,10 +95,11 @@ static void look_at_launches(struct server *server)
 			continue;
 		}
 		command_forget_launch(command);
+		learn_pid(command);
 		started.pid = command->pid;
 		if (failure.error != 0)
 			handle_start_failed(server, command, &failure);
-		else
+		else if (command->pid > 0) /* else it was killed before it was born */
 			report(server, &started);
 	}
 }
@@ -106,13 +109,18 @@ static int64_t microseconds(struct timeval time)
 	return (int64_t)time.tv_sec * 1000000 + time.tv_usec;
 }
 
-static void report_done(struct server *server, const struct command *command, int status,
-	const struct rusage *usage)
+/* error: why something of a killed command may live. */
+static void tell_end(struct server *server, struct command *command, int error)
 {
 	struct init_report done = report_of(INIT_DONE, command->id);
+	const struct rusage *usage = &command->usage;
 
+	if (command->told)
+		return;
+	command->told = true;
 	done.pid = command->pid;
-	done.status = status;
+	done.status = command->status;
+	done.error = error;
 	done.user_us = microseconds(usage->ru_utime);
 	done.system_us = microseconds(usage->ru_stime);
 	done.max_rss_kib = usage->ru_maxrss;
@@ -125,45 +133,156 @@ static void report_done(struct server *server, const struct command *command, in
 	report(server, &done);
 }
 
-static struct command *take_command(struct server *server, pid_t pid)
+/* What is left of it when init's part in it is over. */
+static void forget_if_over(struct server *server, struct command *command)
 {
-	for (struct command **at = &server->commands; *at; at = &(*at)->next) {
-		struct command *command = *at;
+	struct command **at = &server->commands;
 
-		if (command->pid != pid)
-			continue;
-		*at = command->next;
-		return command;
-	}
-	return NULL;
+	if (!command->ended || !command->told || command->runner)
+		return;
+	while (*at != command)
+		at = &(*at)->next;
+	*at = command->next;
+	command_free(command);
+}
+
+/* ---- The end of a command's tree ---- */
+
+static void begin_kill(struct server *server, struct command *command)
+{
+	command->hunted = true;
+	if (command->runner)
+		(void)kill(runner_pid(command->runner), SIGKILL);
+	hunt_begin(&server->hunt);
 }
 
 /* A dead child's end of the pipe is closed: the outcome is there. */
-static void handle_death(struct server *server, pid_t pid, int status, const struct rusage *usage)
+static void leader_ended(
+	struct server *server, struct command *command, int status, const struct rusage *usage)
 {
-	struct command *command = take_command(server, pid);
 	struct command_failure failure;
 
-	if (!command) /* an orphan that came to us */
-		return;
+	command->ended = true;
+	command->status = status;
+	command->usage = *usage;
 	if (command->launch && command_outcome(command, &failure) && failure.error != 0)
 		handle_start_failed(server, command, &failure);
-	if (!command->failed)
-		report_done(server, command, status, usage);
-	command_free(command);
+	command_forget_launch(command);
+	if (command->doomed)
+		begin_kill(server, command);
+	else if (!command->hunted)
+		tell_end(server, command, 0);
+}
+
+static bool is_ours(pid_t pid)
+{
+	siginfo_t info;
+
+	return pid > 0 &&
+	       waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+}
+
+/* Its work is done, or it was killed; then the leader is our child now, unless the runner was hit
+ * just when it had reaped it. */
+static void runner_ended(struct server *server, struct command *command)
+{
+	struct rusage usage = {0};
+	int status = SIGKILL;
+
+	learn_pid(command);
+	if (!command->ended &&
+		(runner_outcome(command->runner, &status, &usage) || !is_ours(command->pid)))
+		leader_ended(server, command, status, &usage);
+	runner_free(command->runner);
+	command->runner = NULL;
+}
+
+static void handle_death(struct server *server, pid_t pid, int status, const struct rusage *usage)
+{
+	struct command *command = server->commands;
+
+	while (command && command->pid != pid &&
+		!(command->runner && runner_pid(command->runner) == pid))
+		command = command->next;
+	if (!command) /* an orphan that came to us */
+		return;
+	if (command->runner)
+		runner_ended(server, command);
+	else if (!command->ended)
+		leader_ended(server, command, status, usage);
+	forget_if_over(server, command);
+}
+
+/* Leaders that have left something behind: their runners stay. */
+static void look_at_runners(struct server *server)
+{
+	struct rusage usage;
+	int status;
+
+	for (struct command *command = server->commands; command; command = command->next) {
+		if (!command->runner || command->ended ||
+			!runner_outcome(command->runner, &status, &usage))
+			continue;
+		learn_pid(command);
+		leader_ended(server, command, status, &usage);
+	}
+}
+
+/* Every hunted command is over, or nobody knows what is left of it. Of one whose end was told
+ * before only our own end can tell that. */
+static void end_hunt(struct server *server, bool clean)
+{
+	struct command *next;
+
+	for (struct command *command = server->commands; command; command = next) {
+		next = command->next;
+		if (!command->hunted)
+			continue;
+		if (command->told && !clean)
+			server->daemon_gone = true;
+		if (!command->ended)
+			command->status = SIGKILL;
+		command->ended = command->ended || clean;
+		tell_end(server, command, clean ? 0 : ETIMEDOUT);
+		command->hunted = false;
+		forget_if_over(server, command);
+	}
+}
+
+static void hunt(struct server *server)
+{
+	enum hunt_result result = hunt_round(&server->hunt, server->commands);
+
+	if (result != HUNT_GOES_ON)
+		end_hunt(server, result == HUNT_OVER);
+}
+
+/* A runner has nothing to stop for. */
+static void wake_runner(const struct server *server, pid_t pid)
+{
+	for (const struct command *command = server->commands; command; command = command->next) {
+		if (command->runner && runner_pid(command->runner) == pid)
+			(void)kill(pid, SIGCONT);
+	}
 }
 
 static void reap(struct server *server)
 {
 	struct rusage usage;
-	int status, count = 0;
+	/* where nothing can be born the dead are finite, and in the hunt's way */
+	int status, count = 0, most = server->hunt.world_stopped ? INT_MAX : REAP_AT_ONCE;
 	pid_t pid;
 
-	while (count < REAP_AT_ONCE && (pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0) {
-		handle_death(server, pid, status, &usage);
+	while (count < most &&
+		(pid = wait4(-1, &status, WNOHANG | WUNTRACED | __WALL, &usage)) > 0) {
+		if (WIFSTOPPED(status))
+			wake_runner(server, pid);
+		else
+			handle_death(server, pid, status, &usage);
 		count++;
 	}
-	server->reaping = count == REAP_AT_ONCE;
+	server->reaping = count == most;
+	look_at_runners(server);
 }
 
 static void handle_sigchld(struct server *server)
@@ -203,19 +322,43 @@ static void handle_exec(struct server *server, size_t payload_size, int *fds, si
 	server->launching = true;
 }
 
+static struct command *find_command(const struct server *server)
+{
+	struct command *command = server->commands;
+
+	while (command && command->id != server->request->id)
+		command = command->next;
+	return command;
+}
+
 /* The group of a leader that we have not reaped cannot be another's. Before its setsid() it has
  * none yet. */
+static void signal_group(struct command *command, int signal)
+{
+	learn_pid(command);
+	if (command->pid == 0 || command->ended)
+		return;
+	if (kill(-command->pid, signal) < 0 && errno == ESRCH)
+		(void)kill(command->pid, signal);
+}
+
 static void handle_signal(struct server *server)
 {
-	const struct init_request *request = server->request;
+	struct command *command = find_command(server);
 
-	for (struct command *command = server->commands; command; command = command->next) {
-		if (command->id != request->id)
-			continue;
-		if (kill(-command->pid, request->signal) < 0 && errno == ESRCH)
-			(void)kill(command->pid, request->signal);
+	if (!command)
 		return;
-	}
+	if (server->request->flags & INIT_SIGNAL_DOOMS)
+		command->doomed = true;
+	signal_group(command, server->request->signal);
+}
+
+static void handle_kill(struct server *server)
+{
+	struct command *command = find_command(server);
+
+	if (command)
+		begin_kill(server, command);
 }
 
 static void handle_ping(struct server *server)
@@ -265,6 +408,9 @@ static void dispatch(struct server *server, size_t size, int *fds, size_t fd_cou
 		return;
 	case INIT_SIGNAL:
 		handle_signal(server);
+		return;
+	case INIT_KILL:
+		handle_kill(server);
 		return;
 	case INIT_PING:
 		handle_ping(server);
@@ -322,19 +468,20 @@ static bool open_server(struct server *server)
 	server->request = malloc(sizeof(*server->request) + INIT_INLINE_MAX);
 	server->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	hunt_open(&server->hunt);
 	return server->request && watch(server, server->signal_fd) &&
 	       watch(server, INIT_CONTROL_FD);
 }
 
 static int wait_ms(const struct server *server)
 {
-	int64_t left = server->launching ? server->look_at - now_ms() : 0;
+	int64_t left = server->launching ? server->look_at - now_ms() : INT_MAX;
 
-	if (server->reaping)
+	if (server->reaping || left < 0)
 		return 0;
-	if (!server->launching)
-		return -1;
-	return left > 0 ? (int)left : 0;
+	if (server->hunt.on && left > HUNT_TURN_MS)
+		return HUNT_TURN_MS;
+	return server->launching ? (int)left : -1;
 }
 
 void serve(void)
@@ -351,6 +498,8 @@ void serve(void)
 			handle_event(&server, &events[i]);
 		if (server.reaping)
 			reap(&server);
+		if (server.hunt.on)
+			hunt(&server);
 		if (server.launching && server.look_at <= now_ms())
 			look_at_launches(&server);
 	}

@@ -118,7 +118,7 @@ static const char *kill_everything(const struct decoys *decoys)
 		_exit(0);
 	}
 	(void)waitpid(pid, &status, 0);
-	return getppid() == 1 || getppid() == 0 ? NULL : got("init's place is taken");
+	return kill(1, 0) == 0 ? NULL : got("init is gone");
 }
 
 static const char *trace_init(const struct decoys *decoys)

@@ -183,6 +183,18 @@ static void fall_silent(void)
 		pause();
 }
 
+/* Each kill has failed. */
+static void be_outrun(void)
+{
+	struct init_request request = {0};
+
+	be_ready();
+	while (recv(INIT_CONTROL_FD, &request, sizeof(request), 0) > 0) {
+		if (request.kind == INIT_KILL)
+			say_error(INIT_DONE, request.id, 0, ETIMEDOUT);
+	}
+}
+
 static const struct {
 	const char *word;
 	void (*run)(void);
@@ -203,6 +215,7 @@ static const struct {
 	{"nonsense", say_nonsense},
 	{"pong-for-ever", answer_for_ever},
 	{"silent", fall_silent},
+	{"outrun", be_outrun},
 };
 
 int main(int argc, char **argv)

@@ -257,8 +257,8 @@ static void commands_start_with_default_signals_and_none_blocked(void **state)
 static void a_command_leads_a_session_and_group_of_its_own(void **state)
 {
 	expect_output(*state,
-		"read -r pid comm st ppid pgrp sid rest < /proc/self/stat; [ $pgrp = $sid ] && echo $ppid",
-		"1\n");
+		"read -r pid comm st ppid pgrp sid rest < /proc/self/stat; [ $pgrp = $sid ] && echo alone",
+		"alone\n");
 }
 
 /* A command that waits until its standard input ends. */
@@ -360,7 +360,7 @@ static void a_child_stopped_before_its_exec_does_not_hold_init(void **state)
 		/* stopped somewhere: kill it, which init must be there to do */
 		if (!victim.ended) {
 			stopped++;
-			bubble_exec_signal(victim.exec, SIGKILL);
+			bubble_exec_kill(victim.exec);
 			fixture_wait(fixture, &victim.ended);
 		}
 		fixture_result_fini(&victim);

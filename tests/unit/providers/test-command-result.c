@@ -91,7 +91,8 @@ static void a_result_has_the_fields_of_the_contract(void **state)
 		"\"trajectory_id\":\"t\",\"slot_id\":3,\"generation\":7,\"node_id\":\"n\","
 		"\"node_ip\":\"127.0.0.1\",\"started_at\":1700000000.250000,\"duration_sec\":0.500000,"
 		"\"stdout_bytes\":3,\"stderr_bytes\":0,\"stdout_truncated\":false,"
-		"\"stderr_truncated\":false,\"infra_failure\":false,\"reason\":null,\"signal\":null,"
+		"\"stderr_truncated\":false,\"infra_failure\":false,\"reason\":null,"
+		"\"detail\":null,\"signal\":null,"
 		"\"start_error\":null}}\n");
 }
 

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Trees that do not want to die, in real slots, beside a command that must not notice. `--user`
+ * runs everything as an ordinary user's daemon, which has no cgroups. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/operation.h"
+#include "base/strbuf.h"
+#include "tests/support/bubble-fixture.h"
+#include "tests/support/pool-fixture.h"
+
+static struct pool_fixture fixture;
+
+static struct pool_fixture *f = &fixture;
+static struct slot *slot;
+static struct run_outcome bystander;
+
+static void run_command(struct run_outcome *run, const struct command *command)
+{
+	run_begin(slot, run, command);
+	pool_fixture_wait(f, &run->ended);
+	if (run->r < 0)
+		fail_msg("%s", run->err.text);
+}
+
+static void assert_prints(const char *script, const char *output)
+{
+	struct run_outcome run;
+
+	run_script(f, slot, &run, script);
+	assert_string_equal(run.result.out.data, output);
+	assert_string_equal(run.result.err.data, "");
+	run_fini(&run);
+}
+
+/* The program goes in as anything does. */
+static void install_wild_tree(void)
+{
+	CLEANUP(strbuf_fini) struct strbuf image = STRBUF_INIT;
+	struct command command = {
+		.script = (char *)"cat >wild-tree && chmod +x wild-tree && mkfifo up bystander"};
+	struct run_outcome run;
+
+	assert_int_equal(read_text(getenv("WILD_TREE"), &image), 0);
+	command.stdin_data = image.data;
+	command.stdin_size = image.size;
+	run_command(&run, &command);
+	assert_int_equal(run.result.returncode, 0);
+	run_fini(&run);
+}
+
+static int open_pool(void **state)
+{
+	pool_fixture_init(f, 1, NULL);
+	pool_fixture_open(f);
+	return 0;
+}
+
+static int close_pool(void **state)
+{
+	pool_fixture_fini(f);
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	slot = loan_take(f, "t");
+	install_wild_tree();
+	run_begin_script(slot, &bystander, "read -r line <bystander; echo $line");
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	pool_return(f->pool, slot, REASON_TERMINATED);
+	run_fini(&bystander);
+	return 0;
+}
+
+static void assert_bystander_lives(void)
+{
+	assert_false(bystander.ended);
+	assert_prints("echo alive >bystander", "");
+	pool_fixture_wait(f, &bystander.ended);
+	assert_string_equal(bystander.result.out.data, "alive\n");
+}
+
+static bool is_zombie(pid_t pid)
+{
+	CLEANUP(strbuf_fini) struct strbuf stat = STRBUF_INIT;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	return read_text(path, &stat) < 0 || strstr(stat.data, ") Z ");
+}
+
+/* Living processes below this one, as the host sees them: nobody can hide from that. */
+static unsigned count_below(pid_t parent)
+{
+	CLEANUP(fclosep) FILE *file = NULL;
+	unsigned count = 0;
+	char path[64];
+	int pid;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+	file = fopen(path, "re");
+	while (file && fscanf(file, "%d", &pid) == 1)
+		count += count_below(pid) + !is_zombie(pid);
+	return count;
+}
+
+/* Of what lives in the slot, beside the bystander and its runner. */
+static unsigned count_processes(void)
+{
+	unsigned others = pool_cgroups(f->pool)[0] != '\0' ? 1 : 2;
+	unsigned count = count_below(slot_view(slot).pid);
+
+	assert_true(count >= others);
+	return count - others;
+}
+
+static void begin_tree(struct run_outcome *tree, const char *kind, const char *count)
+{
+	char *argv[] = {(char *)"./wild-tree", (char *)"up", (char *)kind, (char *)count, NULL};
+	const struct command command = {.argv = argv, .max_output = 4096};
+
+	run_begin(slot, tree, &command);
+	assert_prints("read -r line <up; echo $line", "up\n");
+	assert_false(tree->ended);
+}
+
+static void grow_and_kill(const char *kind, const char *count)
+{
+	struct run_outcome tree;
+	unsigned survivors;
+
+	begin_tree(&tree, kind, count);
+	operation_cancel(tree.op);
+	pool_fixture_wait(f, &tree.ended);
+	assert_int_equal(tree.r, 0);
+	assert_int_equal(tree.result.returncode, -SIGKILL);
+	if (tree.result.reason != REASON_CANCELLED)
+		fail_msg("%s: %s", reason_word(tree.result.reason), tree.result.detail);
+	/* a cgroup is empty when the last one in it begins its last steps in the kernel */
+	for (unsigned i = 0; (survivors = count_processes()) > 0 && i < 5000; i++)
+		(void)usleep(1000);
+	if (survivors > 0)
+		fail_msg("%u survivors", survivors);
+	run_fini(&tree);
+	assert_false(bystander.ended);
+}
+
+/* $KILL_ROUNDS: how often instead. */
+static void grow_and_kill_often(const char *kind, const char *count, unsigned rounds)
+{
+	const char *wish = getenv("KILL_ROUNDS");
+
+	if (wish)
+		rounds = (unsigned)strtoul(wish, NULL, 10);
+	for (unsigned i = 0; i < rounds; i++)
+		grow_and_kill(kind, count);
+	assert_bystander_lives();
+}
+
+static void daemons_that_ignore_every_signal_are_dead_each_time(void **state)
+{
+	grow_and_kill_often("daemons", "50", 200);
+}
+
+static void processes_that_fork_again_for_ever_are_dead_each_time(void **state)
+{
+	grow_and_kill_often("churn", "64", 40);
+}
+
+static void the_same_in_sessions_of_their_own_are_dead(void **state)
+{
+	grow_and_kill_often("churn-in-sessions", "16", 20);
+}
+
+static void a_long_chain_is_dead_to_its_end(void **state)
+{
+	grow_and_kill_often("chain", "100", 5);
+}
+
+static void what_hides_from_proc_is_dead(void **state)
+{
+	grow_and_kill_often("hidden", "20", 5);
+}
+
+static void a_command_that_kills_its_parent_is_dead_with_its_tree(void **state)
+{
+	grow_and_kill_often("parricide", "10", 5);
+}
+
+static void a_command_that_stops_its_parent_is_dead_with_its_tree(void **state)
+{
+	grow_and_kill_often("stopped-parent", "10", 5);
+}
+
+/* A pool whose slots are the fake's. */
+static void open_fake_pool(struct pool_fixture *fake, const char *act)
+{
+	char dir[] = "/tmp/dressage-pool-XXXXXX", command[512], path[64], args[64];
+	const char *const overrides[] = {path, args, NULL};
+
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(command, sizeof(command), "install -m 0755 '%s' %s/bwrap",
+		getenv("FAKE_BWRAP"), dir);
+	assert_int_equal(system(command), 0);
+	(void)snprintf(path, sizeof(path), "slot.bwrap=%s/bwrap", dir);
+	(void)snprintf(args, sizeof(args), "slot.bwrap_args=--fake %s", act);
+	pool_fixture_init_in(fake, dir, 1, overrides);
+	pool_fixture_open(fake);
+}
+
+static void assert_slot_goes_with_its_command(const char *act)
+{
+	static struct pool_fixture fake;
+	struct slot *lent;
+	struct run_outcome run;
+
+	open_fake_pool(&fake, act);
+	if (pool_cgroups(fake.pool)[0] != '\0') { /* then init has no part in it */
+		pool_fixture_fini(&fake);
+		skip();
+	}
+	lent = loan_take(&fake, "t");
+	run_begin_script(lent, &run, "sleep 1000");
+	operation_cancel(run.op);
+	pool_fixture_wait(&fake, &run.ended);
+	assert_int_equal(run.result.reason, REASON_KILL_INCOMPLETE);
+	assert_non_null(strstr(run.result.detail, "slot 0000 was killed"));
+	run_fini(&run);
+	pool_fixture_wait_state(&fake, lent, SLOT_LOST);
+	assert_int_equal(fake.lost_why.reason, REASON_KILL_INCOMPLETE);
+	pool_return(fake.pool, lent, REASON_TERMINATED);
+	pool_fixture_wait_state(&fake, lent, SLOT_READY);
+	pool_fixture_fini(&fake);
+}
+
+static void a_slot_whose_init_cannot_kill_a_tree_is_killed_itself(void **state)
+{
+	assert_slot_goes_with_its_command("outrun");
+}
+
+static void a_slot_whose_init_does_not_answer_a_kill_is_killed_itself(void **state)
+{
+	assert_slot_goes_with_its_command("silent");
+}
+
+#define CASE(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(daemons_that_ignore_every_signal_are_dead_each_time),
+		CASE(processes_that_fork_again_for_ever_are_dead_each_time),
+		CASE(the_same_in_sessions_of_their_own_are_dead),
+		CASE(a_long_chain_is_dead_to_its_end),
+		CASE(what_hides_from_proc_is_dead),
+		CASE(a_command_that_kills_its_parent_is_dead_with_its_tree),
+		CASE(a_command_that_stops_its_parent_is_dead_with_its_tree),
+		cmocka_unit_test(a_slot_whose_init_cannot_kill_a_tree_is_killed_itself),
+		cmocka_unit_test(a_slot_whose_init_does_not_answer_a_kill_is_killed_itself),
+	};
+
+	if (!fixture_begin_tests(argc, argv))
+		return 0;
+	log_set_level(LOG_LEVEL_ERROR);
+	return cmocka_run_group_tests(tests, open_pool, close_pool);
+}
