@@ -8,15 +8,28 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'fs'))
-from harness import Daemon, cases, check, equal, main  # noqa: E402  (the path comes first)
+from harness import Daemon, cases, check, equal, main, scratch  # noqa: E402  (the path comes first)
+from rootfs import make_rootfs  # noqa: E402
 
 HOSTILE = os.environ['HOSTILE']
 MARKER = 'decoy-77aa31'
 OPTIONS = os.environ.get('SLOT_OPTIONS', '').split()
 # what the administrator shows with an option is no secret, or there by design
-SHOWN = {'slot.rootfs=/': {'the_hosts_secrets_cannot_be_read'}}
+SHOWN = {
+    'slot.rootfs=/': {'the_hosts_secrets_cannot_be_read'},
+    # root inside, of a root file system that may be written
+    'slot.overlay=on': {
+        'the_hosts_secrets_cannot_be_read', 'the_system_cannot_be_written', 'files_cannot_be_given_capabilities_or_to_root',
+        'there_is_no_way_to_root_or_capabilities', 'memory_cannot_be_filled_through_root_dev_or_shm'},
+}
+if 'slot.overlay=on' in OPTIONS:
+    BASE = tempfile.mkdtemp(prefix='dressagefs-test-', dir=scratch())
+    atexit.register(shutil.rmtree, BASE, True)
+    os.chmod(BASE, 0o755)
+    OPTIONS.append('slot.rootfs=' + make_rootfs(os.path.join(BASE, 'rootfs'), 'x'))
 NAMES = subprocess.run([HOSTILE, '--list'], capture_output=True, text=True, check=True).stdout.split()
 
 
