@@ -108,6 +108,12 @@ bool bubble_is_alive(const struct bubble *bubble)
 	return bubble->ready && !bubble->ended && !bubble->init_dead && !bubble->control_closed;
 }
 
+static int no_init(const struct bubble *bubble, struct error *err)
+{
+	return error_reason(
+		err, ENOTCONN, REASON_SLOT_LOST, "slot %u has no living init", bubble->slot);
+}
+
 int bubble_exec_start(struct bubble *bubble, const struct bubble_exec_options *options,
 	const struct bubble_exec_hooks *hooks, struct bubble_exec **ret_exec, struct error *err)
 {
@@ -115,8 +121,7 @@ int bubble_exec_start(struct bubble *bubble, const struct bubble_exec_options *o
 	int r;
 
 	if (!bubble_is_alive(bubble))
-		return error_reason(err, ENOTCONN, REASON_SLOT_LOST, "slot %u has no living init",
-			bubble->slot);
+		return no_init(bubble, err);
 	if (!options->argv[0])
 		return error_set(err, EINVAL, "a command needs at least its name");
 	exec = calloc(1, sizeof(*exec));
@@ -128,6 +133,8 @@ int bubble_exec_start(struct bubble *bubble, const struct bubble_exec_options *o
 	r = request_exec(bubble, options, exec->id);
 	if (r < 0) {
 		free(exec);
+		if (r == -EPIPE || r == -ECONNRESET) /* its death is about to be heard of */
+			return no_init(bubble, err);
 		return error_errno(err, -r, "cannot hand the command to slot %u", bubble->slot);
 	}
 	HASH_ADD(hh, bubble->execs, id, sizeof(exec->id), exec);

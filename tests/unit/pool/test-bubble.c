@@ -99,10 +99,8 @@ static void an_init_killed_from_outside_is_a_lost_slot(void **state)
 	assert_non_null(strstr(slot->why.text, "signal 9"));
 }
 
-static void a_dead_bubble_takes_no_commands(void **state)
+static void assert_takes_no_commands(struct bubble *bubble)
 {
-	struct fixture *fixture = *state;
-	struct bubble *bubble = fixture_start(fixture, 0);
 	const char *const words[] = {"true", NULL};
 	struct bubble_exec_options options = {
 		.argv = words, .env = words + 1, .cwd = "/", .extra_fd = -1, .cgroup_fd = -1};
@@ -110,10 +108,30 @@ static void a_dead_bubble_takes_no_commands(void **state)
 	struct bubble_exec *exec;
 	struct error err = ERROR_NONE;
 
-	bubble_kill(bubble);
-	fixture_wait(fixture, &fixture->slots[0].died);
 	assert_int_equal(bubble_exec_start(bubble, &options, &hooks, &exec, &err), -ENOTCONN);
 	assert_int_equal(err.reason, REASON_SLOT_LOST);
+}
+
+static void a_dead_bubble_takes_no_commands(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble *bubble = fixture_start(fixture, 0);
+
+	bubble_kill(bubble);
+	fixture_wait(fixture, &fixture->slots[0].died);
+	assert_takes_no_commands(bubble);
+}
+
+static void one_whose_death_nobody_has_heard_of_yet_takes_none_either(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bubble *bubble = fixture_start(fixture, 0);
+	struct pollfd death = {.fd = bubble_pidfd(bubble), .events = POLLIN};
+
+	assert_int_equal(kill(bubble_pid(bubble), SIGKILL), 0);
+	assert_int_equal(poll(&death, 1, 20000), 1); /* the loop does not run meanwhile */
+	assert_takes_no_commands(bubble);
+	fixture_wait(fixture, &fixture->slots[0].died);
 }
 
 /* Nobody lives in the process group. Orphans come to this process, which is made their reaper: see
@@ -552,6 +570,7 @@ int main(int argc, char **argv)
 		REAL(a_killed_bubble_says_so_when_nothing_of_it_lives),
 		REAL(an_init_killed_from_outside_is_a_lost_slot),
 		REAL(a_dead_bubble_takes_no_commands),
+		REAL(one_whose_death_nobody_has_heard_of_yet_takes_none_either),
 		REAL(a_bubble_killed_while_it_starts_leaves_nothing),
 		REAL(init_dies_with_the_daemons_end_of_its_socket),
 		REAL(a_ping_tells_the_living_from_the_stopped_and_the_dead),
