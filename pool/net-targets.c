@@ -64,8 +64,9 @@ static int read_target(const char *word, struct net_target *target, struct error
 {
 	const char *colon = strrchr(word, ':');
 	size_t len = colon ? (size_t)(colon - word) : 0;
+	bool bracketed = len >= 2 && word[0] == '[' && word[len - 1] == ']';
 
-	if (len >= 2 && word[0] == '[' && word[len - 1] == ']') {
+	if (bracketed) {
 		word++;
 		len -= 2;
 	}
@@ -73,7 +74,7 @@ static int read_target(const char *word, struct net_target *target, struct error
 	if (!target->host)
 		return error_set(err, ENOMEM, "no memory for slot.reach");
 	target->port = colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
-	if (target->port == 0 || read_host(target) < 0)
+	if (target->port == 0 || read_host(target) < 0 || bracketed != (target->family == AF_INET6))
 		return error_set(err, EINVAL,
 			"slot.reach: '%s' is neither a name nor an address of one machine",
 			target->host);

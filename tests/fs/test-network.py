@@ -434,6 +434,79 @@ def ports_in_use_cost_their_slot_the_number_and_no_more():
                 equal(c.recv(1), b'x')
 
 
+@case
+def a_port_that_is_taken_between_two_leases_costs_that_lease_the_number():
+    base = free_base(1)
+    with Daemon(slots=1, options=['slot.network=forward', f'pool.base_port={base}']) as d:
+        with socket.socket() as thief:
+            with contextlib.suppress(OSError):  # where the kernel holds on to it, so much the better
+                thief.bind(('127.0.0.1', base))
+            thief.close()
+        with socket.socket() as thief:
+            thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            thief.bind(('127.0.0.1', base))
+            thief.listen()
+            url = create(d, 't', 8000)['s8000']
+            check(not url.endswith(f':{base}'), url)
+            start_server(d, 't', 'serve(8000, echo)')
+            with connect(url) as c:
+                c.sendall(b'x')
+                equal(c.recv(1), b'x')
+            d.rmdir('t')
+            d.wait_ready()
+        equal(create(d, 'u', 8000)['s8000'], f'http://127.0.0.1:{base}')
+
+
+@case
+def a_v6_address_is_bound_and_named_in_brackets():
+    try:
+        socket.create_server(('::1', 0), family=socket.AF_INET6).close()
+    except OSError as e:
+        raise Skip(f'no IPv6 here: {e}') from None
+    with Daemon(slots=1, options=['slot.network=forward', f'pool.base_port={free_base(1)}', 'pool.bind_host=::1']) as d:
+        url = create(d, 't', 8000)['s8000']
+        contains(url, 'http://[::1]:')
+        start_server(d, 't', 'serve(8000, echo)')
+        with connect(url) as c:
+            c.sendall(b'x')
+            equal(c.recv(1), b'x')
+
+
+@case
+def a_slot_that_connects_without_end_holds_up_no_other():
+    """Sixteen hundred connections in and out of one slot, and as many as it may have go on; the other slot does not notice."""
+    with Target(echo) as target:
+        with reaching(f'127.0.0.1:{target.port}', slots=2) as d:
+            url = create(d, 'other', 8000)['s8000']
+            start_server(d, 'other', 'serve(8000, echo)')
+            start_server(d, 't', f'''
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+held = []
+def flood():
+    while len(held) < 800:
+        s = socket.socket(); s.setblocking(False); s.connect_ex(("127.0.0.1", {target.port})); held.append(s)
+flood()
+''')
+            flood = d.read('leases', 't', 'endpoints', '9').strip()
+            held = []
+            for _ in range(800):  # nobody listens there
+                with contextlib.suppress(OSError):
+                    held.append(connect(flood))
+            for _ in range(20):
+                with connect(url) as c:
+                    c.sendall(b'x')
+                    equal(c.recv(1), b'x')
+                equal(d.json('status.json')['total_leased'], 2)
+            count = len(os.listdir(f'/proc/{d.pid}/fd'))
+            check(count < 2 * 2 * 512 + 200, f'the daemon has {count} descriptors open')
+            for c in held:
+                c.close()
+            d.rmdir('t')
+            d.wait_ready(1)
+            eventually(lambda: len(os.listdir(f'/proc/{d.pid}/fd')) < 200, 'all are closed')
+
+
 def refused(*options):
     d = Daemon(slots=1, options=options)
     try:
