@@ -245,7 +245,8 @@ def who_may_not_write_may_not_order(d):
 @case
 def an_order_takes_no_time(d):
     d.mkdir('t')
-    client = subprocess.Popen([DRESSAGE, '--mount', d.mnt, 'exec', '-n', 't', '--', 'sleep', '1000'], env=test_environment())
+    client = subprocess.Popen([DRESSAGE, '--mount', d.mnt, 'exec', '-n', 't', '--', 'sleep', '1000'], env=test_environment(),
+                              stderr=subprocess.DEVNULL)
     before = time.monotonic()
     for _ in range(20):
         d.ask('control', 'drain\n')
