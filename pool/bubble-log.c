@@ -10,17 +10,24 @@
 
 enum { COMPLAINTS_MOST = 2048 };
 
-void bubble_say(struct bubble *bubble, const char *fmt, ...)
+__attribute__((format(printf, 2, 0))) static void say(
+	struct bubble *bubble, const char *fmt, va_list args)
 {
 	char text[400];
+
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	bubble->hooks.said(bubble->hooks.data, BUBBLE_INIT, text);
+}
+
+void bubble_say(struct bubble *bubble, const char *fmt, ...)
+{
 	va_list args;
 
 	if (!bubble->hooks.said)
 		return;
 	va_start(args, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, args);
+	say(bubble, fmt, args);
 	va_end(args);
-	bubble->hooks.said(bubble->hooks.data, BUBBLE_INIT, text);
 }
 
 /* The last bytes of it, without the blanks at its end. */

@@ -191,7 +191,7 @@ int doctor_spawn(const char *const *argv, unsigned timeout_ms, struct strbuf *ou
 	CLEANUP(closep) int fd = memfd_create("output", MFD_CLOEXEC);
 	char *room;
 	ssize_t size;
-	pid_t pid;
+	pid_t pid = 0;
 	int r;
 
 	if (fd < 0)
