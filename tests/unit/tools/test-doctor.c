@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The doctor on hosts that are made of a few files. What it tries for real is shown by tests/fs. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -284,9 +286,23 @@ static void little_room_on_disk_is_said_of_the_nearest_directory(void **state)
 	says(host, "disk", DOCTOR_FAIL, "'/proc/x'");
 }
 
+static unsigned listening_port(int *ret_fd)
+{
+	struct sockaddr_in place = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof(place);
+
+	*ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(*ret_fd, (struct sockaddr *)&place, size), 0);
+	assert_int_equal(listen(*ret_fd, 1), 0);
+	assert_int_equal(getsockname(*ret_fd, (struct sockaddr *)&place, &size), 0);
+	return ntohs(place.sin_port);
+}
+
 static void ports_are_looked_at_only_where_slots_have_them(void **state)
 {
 	struct host *host = *state;
+	CLEANUP(closep) int listener = -1;
 
 	says(host, "ports", DOCTOR_OK, "none are needed");
 	host->config.slot.network = NETWORK_FORWARD;
@@ -296,6 +312,12 @@ static void ports_are_looked_at_only_where_slots_have_them(void **state)
 	host->config.pool.bind_host = (char *)"192.0.2.1";
 	host->config.pool.base_port = 29000;
 	says(host, "ports", DOCTOR_FAIL, "cannot be had at 192.0.2.1, 29000 first");
+	host->config.pool.bind_host = (char *)"127.0.0.1";
+	host->config.pool.slots = 1;
+	host->config.pool.base_port = listening_port(&listener);
+	says(host, "ports", DOCTOR_FAIL, "Address already in use");
+	host->config.pool.slots = 4;
+	host->config.pool.base_port = 29000;
 	host->config.pool.bind_host = (char *)"nowhere";
 	says(host, "ports", DOCTOR_FAIL, "'nowhere' is no address");
 	host->doctor.mounted = true;
