@@ -28,12 +28,31 @@ static int check_owner(const char *rootfs, struct error *err)
 		rootfs, (unsigned)st.st_uid, (unsigned)geteuid());
 }
 
+/* With a range of ids root's files are those of whoever is root inside: also the machine's
+ * /etc/shadow. */
+static int check_not_the_machines(const char *rootfs, struct error *err)
+{
+	struct stat st, machine;
+
+	if (stat(rootfs, &st) < 0 || stat("/", &machine) < 0)
+		return error_errno(err, errno, "'%s'", rootfs);
+	if (st.st_dev != machine.st_dev || st.st_ino != machine.st_ino)
+		return 0;
+	return error_set(err, EPERM,
+		"'%s' is this machine's own root: with overlay = on its slots could read what is for "
+		"root alone; give them a root file system of their own (debootstrap), or leave "
+		"overlay off",
+		rootfs);
+}
+
 static int fill_rootfs(const struct bubble_kit *kit, struct bubble_image *image, struct error *err)
 {
 	int r = rootfs_check(image->rootfs, err);
 
 	if (r == 0 && kit->config->slot.overlay)
 		r = check_owner(image->rootfs, err);
+	if (r == 0 && kit->config->slot.overlay)
+		r = check_not_the_machines(image->rootfs, err);
 	else if (r == 0)
 		r = rootfs_add_words(
 			&image->mounts, image->rootfs, &kit->config->slot.readonly_mounts, err);

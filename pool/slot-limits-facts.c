@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "config/settings.h"
+#include "pool/bubble.h"
 #include "pool/net.h"
 #include "pool/pool-private.h"
 #include "pool/slot-limits.h"
@@ -82,12 +83,24 @@ static void tell_memory_high(const struct slot *slot, struct fact *fact)
 		fact->why = "cgroup v1 ends processes but slows none down";
 }
 
+/* An rlimit is each user's: who can be any of them has none. */
+static bool is_many_users(const struct slot *slot)
+{
+	const char *why;
+
+	return bubble_is_ranged(slot->pool->config) && slot->pool->config->slot.uid == 0 &&
+	       limits_mechanism(slot->pool->limits, CONTROLLER_PIDS, &why) == LIMIT_RLIMIT;
+}
+
 static void tell_pids_max(const struct slot *slot, struct fact *fact)
 {
 	const char *mechanism = mechanism_of(slot, CONTROLLER_PIDS, fact);
 
 	if (slot->pool->config->slot.pids_max == 0)
 		fact->why = "slot.pids_max is 0";
+	else if (is_many_users(slot))
+		fact->why = "an rlimit is each user's, and root inside can be all of them; only a "
+			    "cgroup would hold";
 	else if (mechanism)
 		count_value(fact, slot->pool->config->slot.pids_max, mechanism);
 }

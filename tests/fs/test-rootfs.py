@@ -356,6 +356,12 @@ def an_overlay_over_the_machines_own_files_is_refused():
 
 
 @case
+def an_overlay_over_the_machines_own_root_is_refused():
+    for root in ('/', '/usr/..'):
+        refuses("is this machine's own root", f'slot.rootfs={root}', 'slot.overlay=on')
+
+
+@case
 def a_plain_user_is_told_that_the_root_must_be_his():
     with Scratch() as base:
         root = make_rootfs(os.path.join(base, 'root'), 'x')

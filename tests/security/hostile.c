@@ -66,7 +66,7 @@ static const struct attempt control[] = {{"control", write_own_file}, {NULL, NUL
 
 static const struct attempt *const themes[] = {control, landlock_control, unending_attempts,
 	process_attempts, file_attempts, network_attempts, kernel_attempts, filter_attempts,
-	memory_attempts, NULL};
+	memory_attempts, root_attempts, NULL};
 
 static const struct attempt *find(const char *name)
 {
@@ -124,6 +124,7 @@ static bool take_decoys(struct decoys *decoys, char **words)
 		{"host_name", &decoys->host_name, NULL},
 		{"namespaces", &decoys->namespaces, NULL},
 		{"group_file", &decoys->group_file, NULL},
+		{"root_file", &decoys->root_file, NULL},
 		{0},
 	};
 

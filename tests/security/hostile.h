@@ -23,6 +23,7 @@ struct decoys {
 	const char *host_name;
 	const char *namespaces; /* of the daemon, as /proc/self/ns has them, with commas */
 	const char *group_file; /* inside: one that only a group of the daemon's may read */
+	const char *root_file;  /* inside: one that only the host's root may */
 };
 
 typedef const char *attempt_fn(const struct decoys *decoys);
@@ -34,7 +35,7 @@ struct attempt {
 
 /* By theme; each ends with a NULL name. */
 extern const struct attempt process_attempts[], file_attempts[], network_attempts[],
-	kernel_attempts[], filter_attempts[], memory_attempts[];
+	kernel_attempts[], filter_attempts[], memory_attempts[], root_attempts[];
 /* Not in the --list: they go on until they are killed. */
 extern const struct attempt unending_attempts[];
 /* Nor is this one, which must get through. */

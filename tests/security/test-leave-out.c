@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,16 +23,20 @@
 #include <cmocka.h>
 
 #include "base/loop.h"
+#include "pool/slot-dirs.h"
 #include "tests/security/leak.h"
 #include "tests/security/world.h"
 
 enum who { EVERYBODY, ROOT_ONLY, USER_ONLY };
 
+/* Of the slot. RANGED: root of a range of ids inside, with an overlay. */
+enum kind { USUAL, HOST_NETWORK, RANGED };
+
 struct without {
 	const char *what;
 	struct leak leak;
 	enum who who;
-	bool host_network;
+	enum kind kind;
 	const char *never_ready; /* no slot starts, and the reason has this in it; or NULL */
 	const char *attempts[4];
 	const char *says; /* what the attempts' answers must have in them; or NULL */
@@ -67,10 +72,10 @@ static const struct without cases[] = {
 	{"--hostname", {.words = {{{"--hostname", "slot"}}}},
 		.attempts = {"the_hosts_name_is_not_told"}},
 	{"--unshare-cgroup", {.words = {{{"--unshare-cgroup"}}}}, .attempts = {NAMESPACE}},
-	{"--unshare-net", {.words = {{{0}}}}, .host_network = true,
+	{"--unshare-net", {.words = {{{0}}}}, .kind = HOST_NETWORK,
 		.attempts = {"the_hosts_loopback_cannot_be_reached",
 			"the_hosts_abstract_names_are_not_listed", NAMESPACE}},
-	{"--unshare-net and landlock", {.init = "landlock"}, .host_network = true,
+	{"--unshare-net and landlock", {.init = "landlock"}, .kind = HOST_NETWORK,
 		.attempts = {"the_hosts_abstract_sockets_are_not_there"}, .says = "connected"},
 	{"a /proc of its own",
 		{.init = "hidepid", .words = {{{"--proc", "/proc"}, {"--bind", "/proc", "/proc"}}}},
@@ -156,6 +161,15 @@ static const struct without cases[] = {
 	{"dumpable", {.init = "dumpable"},
 		.attempts = {"init_cannot_be_read", "init_cannot_be_traced",
 			"no_descriptor_can_be_taken_from_init", "no_other_call_reaches_init"}},
+
+	/* ---- a range of ids ---- */
+	{"a smaller set of capabilities for root of a range", {.init = "bounding set,capabilities"},
+		ROOT_ONLY, RANGED, .attempts = {"root_of_a_slot_has_only_what_packages_need"}},
+	{"the second user namespace, and a smaller set, for root of a range",
+		{.init = "user namespace,bounding set,capabilities"}, ROOT_ONLY, RANGED,
+		.attempts = {"init_cannot_be_read", "init_cannot_be_traced"}},
+	{"a cgroup, whose limit is not a user's, for root of a range", {.init = NULL}, ROOT_ONLY,
+		RANGED, .attempts = {"a_fork_bomb_of_many_users_ends_too"}},
 };
 
 static struct world world;
@@ -186,12 +200,34 @@ static int inherit_something(void)
 	return fd;
 }
 
-static void open_world(const struct leak *leak, bool host_network)
+static void use_overlay(struct fixture *fixture)
+{
+	struct bubble_options options = fixture_options(fixture, 0);
+	static char root[96];
+	char layers[96], command[512];
+
+	(void)snprintf(root, sizeof(root), "%s/root", fixture->dir);
+	assert_int_equal(mkdir(root, 0755), 0);
+	/* every root file system must have one; the attempts are in /workspace */
+	(void)snprintf(command, sizeof(command), "install -D -m 0755 '%s' '%s/bin/sh'",
+		getenv("HOSTILE"), root);
+	assert_int_equal(system(command), 0);
+	(void)snprintf(layers, sizeof(layers), "%s/" SLOT_DIRS_OVERLAY, options.dir);
+	assert_int_equal(mkdir(layers, 0700), 0);
+	assert_int_equal(chown(layers, options.host_uid, options.host_gid), 0);
+	fixture->config.slot.overlay = true;
+	fixture->config.slot.rootfs = root;
+	fixture->config.slot.uid = fixture->config.slot.gid = 0;
+}
+
+static void open_world(const struct leak *leak, enum kind kind)
 {
 	leak_set(leak);
 	world_init(&world);
-	if (host_network)
+	if (kind == HOST_NETWORK)
 		world.fixture.config.slot.network = NETWORK_HOST;
+	if (kind == RANGED)
+		use_overlay(&world.fixture);
 	fixture_open(&world.fixture);
 }
 
@@ -232,7 +268,7 @@ static void gets_through(void **state)
 	const struct without *without = *state;
 	int inherited;
 
-	open_world(&without->leak, without->host_network);
+	open_world(&without->leak, without->kind);
 	inherited = inherit_something();
 	if (without->never_ready) {
 		expect_no_start(without);
@@ -254,12 +290,14 @@ static int end_world(void **state)
  * gets through above. */
 static void with_all_steps_everything_holds(void **state)
 {
-	open_world(NULL, false);
+	open_world(NULL, USUAL);
 	(void)fixture_start(&world.fixture, 0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		for (size_t j = 0; j < 4 && cases[i].attempts[j]; j++) {
 			struct fixture_result result;
 
+			if (cases[i].kind == RANGED)
+				continue;
 			if (world_attempt(&world, cases[i].attempts[j], &result) != 0)
 				fail_msg("%s: %s", cases[i].attempts[j], result.out.data);
 			fixture_result_fini(&result);
@@ -272,7 +310,7 @@ static void on_the_hosts_network_landlock_keeps_abstract_sockets_apart(void **st
 	const struct bubble *bubble;
 	struct fixture_result result;
 
-	open_world(NULL, true);
+	open_world(NULL, HOST_NETWORK);
 	bubble = fixture_start(&world.fixture, 0);
 	assert_int_equal(world_attempt(&world, "control_of_landlock", &result), 1);
 	fixture_result_fini(&result);
@@ -348,7 +386,7 @@ static void the_filter_without(const struct filtered *call)
 
 static void each_call_that_the_filter_leaves_out_gets_through_and_no_other(void **state)
 {
-	open_world(NULL, false);
+	open_world(NULL, USUAL);
 	for (size_t i = 0; i < sizeof(filtered) / sizeof(*filtered); i++)
 		the_filter_without(&filtered[i]);
 }
@@ -385,7 +423,7 @@ static void a_filter_that_allows_other_ABIs_is_no_filter_for_them(void **state)
 		print_message("# %s is left out: the kernel has no 32-bit calls\n", __func__);
 		return;
 	}
-	open_world(&leak, false);
+	open_world(&leak, USUAL);
 	(void)fixture_start(&world.fixture, 0);
 	assert_int_equal(world_attempt(&world,
 				 "other_system_call_tables_are_no_way_around_the_filter", &result),
@@ -422,7 +460,7 @@ static int ping_while_the_newborn_are_stopped(const struct leak *leak, uint64_t 
 	static struct fixture_result stopper, results[TRIES];
 	int r = 0, made = 0;
 
-	open_world(leak, false);
+	open_world(leak, USUAL);
 	(void)fixture_start(&world.fixture, 0);
 	fixture_begin(&world.fixture, 0,
 		(const char *const[]){"/workspace/hostile", "stop_the_newborn", "port=1", NULL},

@@ -110,6 +110,8 @@ static void share_a_group_file(struct world *world)
 	fixture->config.slot.bwrap_args.count = 3;
 	(void)snprintf(path, sizeof(path), "%s/shared/secret", fixture->dir);
 	plant_file(path, geteuid() == 0 ? 0640 : 0600, 0, group);
+	(void)snprintf(path, sizeof(path), "%s/shared/roots", fixture->dir);
+	plant_file(path, 0600, 0, 0);
 	if (geteuid() == 0)
 		assert_int_equal(setgroups(1, &group), 0);
 }
@@ -161,6 +163,7 @@ static void name_decoys(struct world *world, const char *other_dir)
 	add_word(world, "namespaces", namespaces);
 	/* a plain user's file is for the plain user's slots; it has been told not to bind it */
 	add_word(world, "group_file", geteuid() == 0 ? "/shared/secret" : "");
+	add_word(world, "root_file", geteuid() == 0 ? "/shared/roots" : "");
 	free(namespaces);
 }
 

@@ -11,7 +11,7 @@
 
 #define MARKER "decoy-5d1f0c"
 
-enum { DECOY_WORDS = 11, ATTEMPTS_MAX = 100 };
+enum { DECOY_WORDS = 12, ATTEMPTS_MAX = 100 };
 
 struct world {
 	struct fixture fixture;
