@@ -49,6 +49,12 @@ static void clear_process(struct leftovers *left, const struct journal_slot *row
 		left->killed++;
 }
 
+static bool is_ours(const struct pool *pool, const char *path)
+{
+	return (pool->cgroups && !strcmp(cgroups_path(pool->cgroups), path)) ||
+	       limits_has_tree(pool->limits, path);
+}
+
 static void clear_cgroup(struct leftovers *left, const char *path)
 {
 	struct error why = ERROR_NONE;
@@ -61,6 +67,21 @@ static void clear_cgroup(struct leftovers *left, const char *path)
 		left->cgroups++;
 }
 
+/* The daemon may have lived elsewhere then: what held its slots there is of no use any more. */
+static void clear_holder(const struct leftovers *left, char *path)
+{
+	char *slash = strrchr(path, '/');
+	CLEANUP(strbuf_fini) struct strbuf daemon = STRBUF_INIT;
+
+	*slash = '\0';
+	slash = strrchr(path, '/');
+	if (!slash || strncmp(slash, "/dressage-", 10) != 0 || is_ours(left->pool, path))
+		return;
+	strbuf_addf(&daemon, "%s-daemon", path);
+	(void)rmdir(path);
+	(void)rmdir(daemon.data);
+}
+
 /* Of a row: the paths of a slot's cgroups, one a line. */
 static void clear_cgroups(struct leftovers *left, const char *paths)
 {
@@ -69,8 +90,10 @@ static void clear_cgroups(struct leftovers *left, const char *paths)
 
 		len = strcspn(paths, "\n");
 		strbuf_add(&path, paths, len);
-		if (path.data[0] == '/')
-			clear_cgroup(left, path.data);
+		if (path.data[0] != '/')
+			continue;
+		clear_cgroup(left, path.data);
+		clear_holder(left, path.data);
 	}
 }
 

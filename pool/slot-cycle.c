@@ -340,6 +340,7 @@ static void spawn(struct slot *slot)
 		return;
 	}
 	slot_limits_joined(slot->limits);
+	slot_limits_watch(pool->limits, slot->limits);
 	bubble_join_commands(slot->bubble, slot_limits_commands_fd(slot->limits));
 }
 

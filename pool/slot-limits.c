@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "pool/slot-limits.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,48 +9,16 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/error.h"
 #include "base/log.h"
-#include "base/strbuf.h"
 #include "config/settings.h"
 #include "pool/cgroup.h"
 #include "pool/cgroup1.h"
-#include "pool/init/protocol.h"
+#include "pool/slot-limits-private.h"
 
 enum {
 	CLOSE_KILL_MS = 5000, /* when the pool was not stopped first */
 	SHORT_MARGIN = 2 * 1024 * 1024,
-	GONE_MS = 5000,   /* an empty cgroup is removed at once; longer only if it is not */
-	NO_WEIGHT = 100,  /* the kernel's own, of cgroup v2 */
-	NO_SHARES = 1024, /* the same, of v1 */
-};
-
-struct limits {
-	struct loop *loop;
-	const struct config *config;
-	struct delegation *delegation;
-	struct controlled {
-		enum limit_mechanism mechanism;
-		struct strbuf tree; /* of cgroup v1 */
-		struct error why;   /* code 0: it is there */
-	} by[CONTROLLER_COUNT];
-	struct slot_limits *leaving;
-	unsigned leaving_count;
-	loop_fn *gone;
-	void *data;
-};
-
-struct slot_limits {
-	struct slot_limits *prev, *next; /* limits::leaving */
-	struct limits *limits;           /* NULL: they are closed; the loop's */
-	int joins[INIT_JOINS_MAX];
-	unsigned join_count;
-	int commands_fd, oom_fd, pids_fd;
-	int usage_fd;
-	uint64_t short_of;             /* bytes in use from which its memory is short; 0: never */
-	char *paths[CONTROLLER_COUNT]; /* of cgroup v1; NULL: none */
-	bool left;
-	struct error why;
+	GONE_MS = 5000, /* an empty cgroup is removed at once; longer only if it is not */
 };
 
 /* ---- What can be had ---- */
@@ -154,6 +120,14 @@ enum limit_mechanism limits_mechanism(
 	return limits->by[controller].mechanism;
 }
 
+bool limits_has_tree(const struct limits *limits, const char *path)
+{
+	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
+		if (!strcmp(limits->by[c].tree.data, path))
+			return true;
+	return false;
+}
+
 int limits_clear(struct limits *limits, unsigned *ret_count, struct error *err)
 {
 	int r = 0;
@@ -196,171 +170,16 @@ void slot_limits_free(struct slot_limits *slot)
 {
 	if (!slot)
 		return;
+	slot_limits_unwatch(slot);
 	slot_limits_joined(slot);
 	closep(&slot->commands_fd);
 	closep(&slot->oom_fd);
 	closep(&slot->pids_fd);
 	closep(&slot->usage_fd);
+	closep(&slot->high_fd);
 	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
 		free(slot->paths[c]);
 	free(slot);
-}
-
-static int open_in(const char *dir, const char *file, int flags)
-{
-	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
-	int fd;
-
-	strbuf_addf(&path, "%s/%s", dir, file);
-	if (strbuf_failed(&path))
-		return -ENOMEM;
-	fd = open(path.data, flags | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-static int set_number(const char *path, const char *file, uint64_t number)
-{
-	char text[24];
-
-	(void)snprintf(text, sizeof(text), "%" PRIu64, number);
-	return cgroup1_set(path, file, text);
-}
-
-/* Memory and swap together, so that there is no more by swapping. The order matters: the one may
- * never be above the other. */
-static int set_memory1(struct slot_limits *slot, const char *path, const struct config *config)
-{
-	uint64_t max = config->slot.memory_max;
-	int r = max > 0 ? set_number(path, "memory.limit_in_bytes", max) : 0;
-
-	if (r == 0 && max > 0) {
-		r = set_number(path, "memory.memsw.limit_in_bytes", max);
-		r = r == -ENOENT || r == -EOPNOTSUPP ? 0 : r;
-	}
-	if (r == 0)
-		r = slot->commands_fd = open_in(path, "tasks", O_WRONLY);
-	if (r >= 0)
-		r = slot->oom_fd = open_in(path, "memory.oom_control", O_RDONLY);
-	if (r >= 0)
-		r = slot->usage_fd = open_in(path, "memory.usage_in_bytes", O_RDONLY);
-	return r < 0 ? r : 0;
-}
-
-static int add_join(struct slot_limits *slot, const char *path)
-{
-	int fd = open_in(path, "tasks", O_WRONLY);
-
-	if (fd < 0)
-		return fd;
-	slot->joins[slot->join_count++] = fd;
-	return 0;
-}
-
-static int set_pids1(struct slot_limits *slot, const char *path, const struct config *config)
-{
-	int r = set_number(path, "pids.max", config->slot.pids_max);
-
-	if (r == 0)
-		r = add_join(slot, path);
-	if (r == 0)
-		slot->pids_fd = open_in(path, "pids.events", O_RDONLY); /* since Linux 4.8 */
-	return r;
-}
-
-static int set_cpu1(struct slot_limits *slot, const char *path, const struct config *config)
-{
-	int r = set_number(
-		path, "cpu.shares", (uint64_t)config->slot.cpu_weight * NO_SHARES / NO_WEIGHT);
-
-	return r < 0 ? r : add_join(slot, path);
-}
-
-static int make_v1(struct slot_limits *slot, enum controller controller, const char *name,
-	const struct limits *limits, struct error *err)
-{
-	static int (*const setters[])(struct slot_limits *, const char *, const struct config *) = {
-		[CONTROLLER_MEMORY] = set_memory1,
-		[CONTROLLER_PIDS] = set_pids1,
-		[CONTROLLER_CPU] = set_cpu1,
-	};
-	char *path;
-	int r;
-
-	if (asprintf(&path, "%s/%s", limits->by[controller].tree.data, name) < 0)
-		return error_set(err, ENOMEM, "no memory for a slot's limits");
-	slot->paths[controller] = path;
-	if (mkdir(path, 0755) < 0 && errno != EEXIST)
-		return error_errno(err, errno, "cannot make the cgroup '%s'", path);
-	r = setters[controller](slot, path, limits->config);
-	return r < 0 ? error_errno(err, -r, "cannot set the limits of '%s'", path) : 0;
-}
-
-static int set_at(int dir_fd, const char *file, uint64_t number)
-{
-	CLEANUP(closep) int fd = openat(dir_fd, file, O_WRONLY | O_CLOEXEC);
-	char text[24];
-	int n = snprintf(text, sizeof(text), "%" PRIu64, number);
-
-	if (fd < 0)
-		return -errno;
-	return write(fd, text, (size_t)n) == n ? 0 : -errno;
-}
-
-/* Swap would be memory without a limit; where it is not counted there is no file. One process at a
- * time is ended, not the slot. */
-static int set_memory2(
-	struct slot_limits *slot, const struct slot_cgroup *cgroup, const struct config *config)
-{
-	int dir_fd = slot_cgroup_commands_fd(cgroup);
-	int r = set_at(dir_fd, "memory.oom.group", 0);
-
-	if (r == 0 && config->slot.memory_high > 0)
-		r = set_at(dir_fd, "memory.high", config->slot.memory_high);
-	if (r == 0 && config->slot.memory_max > 0)
-		r = set_at(dir_fd, "memory.max", config->slot.memory_max);
-	if (r == 0) {
-		r = set_at(dir_fd, "memory.swap.max", 0);
-		r = r == -ENOENT ? 0 : r;
-	}
-	if (r < 0)
-		return r;
-	slot->oom_fd = openat(dir_fd, "memory.events", O_RDONLY | O_CLOEXEC);
-	slot->usage_fd = openat(dir_fd, "memory.current", O_RDONLY | O_CLOEXEC);
-	return slot->oom_fd < 0 || slot->usage_fd < 0 ? -errno : 0;
-}
-
-static int set_pids2(
-	struct slot_limits *slot, const struct slot_cgroup *cgroup, const struct config *config)
-{
-	int dir_fd = slot_cgroup_dir_fd(cgroup);
-	int r = set_at(dir_fd, "pids.max", config->slot.pids_max);
-
-	if (r < 0)
-		return r;
-	slot->pids_fd = openat(dir_fd, "pids.events", O_RDONLY | O_CLOEXEC);
-	return slot->pids_fd < 0 ? -errno : 0;
-}
-
-static int set_cpu2(
-	struct slot_limits *slot, const struct slot_cgroup *cgroup, const struct config *config)
-{
-	return set_at(slot_cgroup_dir_fd(cgroup), "cpu.weight", config->slot.cpu_weight);
-}
-
-static int make_v2(struct slot_limits *slot, enum controller controller,
-	const struct slot_cgroup *cgroup, const struct limits *limits, struct error *err)
-{
-	static int (*const setters[])(
-		struct slot_limits *, const struct slot_cgroup *, const struct config *) = {
-		[CONTROLLER_MEMORY] = set_memory2,
-		[CONTROLLER_PIDS] = set_pids2,
-		[CONTROLLER_CPU] = set_cpu2,
-	};
-	int r = setters[controller](slot, cgroup, limits->config);
-
-	return r < 0 ? error_errno(err, -r, "cannot set the limit on %s of '%s'",
-			       controller_name(controller), slot_cgroup_path(cgroup))
-		     : 0;
 }
 
 static int make(struct slot_limits *slot, const struct limits *limits, const char *name,
@@ -370,9 +189,9 @@ static int make(struct slot_limits *slot, const struct limits *limits, const cha
 
 	for (enum controller c = 0; c < CONTROLLER_COUNT && r == 0; c++) {
 		if (limits->by[c].mechanism == LIMIT_CGROUP1)
-			r = make_v1(slot, c, name, limits, err);
+			r = slot_limits_set1(slot, c, name, limits, err);
 		else if (limits->by[c].mechanism == LIMIT_CGROUP2)
-			r = make_v2(slot, c, cgroup, limits, err);
+			r = slot_limits_set2(slot, c, cgroup, limits, err);
 	}
 	return r;
 }
@@ -403,7 +222,7 @@ int slot_limits_create(const struct limits *limits, unsigned slot, uint32_t gene
 
 	if (!made)
 		return error_set(err, ENOMEM, "no memory for a slot's limits");
-	made->commands_fd = made->oom_fd = made->pids_fd = made->usage_fd = -1;
+	made->commands_fd = made->oom_fd = made->pids_fd = made->usage_fd = made->high_fd = -1;
 	if (limits->config->slot.memory_max > 0)
 		made->short_of = short_of(limits->config->slot.memory_max);
 	(void)snprintf(name, sizeof(name), "slot-%04u-g%u", slot, generation);
@@ -462,6 +281,7 @@ void slot_limits_discard(struct limits *limits, struct slot_limits *slot)
 {
 	if (!slot)
 		return;
+	slot_limits_unwatch(slot);
 	if (!has_paths(slot) ||
 		loop_work(limits->loop, remove_work, handle_removed, slot, NULL) < 0) {
 		(void)remove_paths(slot);
@@ -509,43 +329,4 @@ void slot_limits_add_paths(const struct slot_limits *slot, struct strbuf *out)
 	for (enum controller c = 0; c < CONTROLLER_COUNT; c++)
 		if (slot->paths[c])
 			strbuf_addf(out, "\n%s", slot->paths[c]);
-}
-
-bool slot_limits_memory_is_short(const struct slot_limits *slot)
-{
-	char text[32] = "";
-
-	if (slot->short_of == 0 || slot->usage_fd < 0)
-		return false;
-	return pread(slot->usage_fd, text, sizeof(text) - 1, 0) > 0 &&
-	       strtoull(text, NULL, 10) >= slot->short_of;
-}
-
-/* ---- Limits that were met ---- */
-
-static uint64_t count_in(int fd, const char *key)
-{
-	char text[512] = "";
-
-	if (fd < 0 || pread(fd, text, sizeof(text) - 1, 0) <= 0)
-		return 0;
-	return cgroup_event_count(text, key);
-}
-
-struct limits_met slot_limits_met(const struct slot_limits *slot)
-{
-	return (struct limits_met){
-		.oom = count_in(slot->oom_fd, "oom_kill"),
-		.pids = count_in(slot->pids_fd, "max"),
-	};
-}
-
-enum reason limits_reason(
-	struct limits_met before, struct limits_met after, bool alone, int returncode)
-{
-	if (!alone && returncode == 0)
-		return REASON_NONE;
-	if (after.oom > before.oom)
-		return REASON_OOM;
-	return after.pids > before.pids ? REASON_PIDS : REASON_NONE;
 }

@@ -38,6 +38,8 @@ int limits_open(struct loop *loop, const struct config *config, struct cgroups *
  * at most. Accepts NULL. */
 void limits_close(struct limits *limits);
 
+/* Whether our slots' cgroups v1 of some controller are in this one. */
+bool limits_has_tree(const struct limits *limits, const char *path);
 /* Removes what an earlier daemon left in our cgroups v1; counts it. -errno: something stays. */
 int limits_clear(struct limits *limits, unsigned *ret_count, struct error *err);
 
@@ -54,6 +56,14 @@ void slot_limits_free(struct slot_limits *slot);
 unsigned limits_leaving(const struct limits *limits);
 void limits_on_gone(struct limits *limits, loop_fn *fn, void *data);
 
+/*
+ * Beyond memory.high the kernel lets a process sleep 2 s for each 256 KiB that it takes: one that
+ * goes on would be neither at work nor at its end for an hour. So a slot is slowed down for so
+ * long; then it may go on to its memory_max, for so long at least and until it is below
+ * memory_high.
+ */
+enum { LIMITS_SLOW_MS = 2000, LIMITS_LIFTED_MS = 20000 };
+
 /* Sets the limits of a slot about to start. cgroup: its own of v2; NULL: none. Any thread. */
 int slot_limits_create(const struct limits *limits, unsigned slot, uint32_t generation,
 	const struct slot_cgroup *cgroup, struct slot_limits **ret_limits, struct error *err);
@@ -63,6 +73,8 @@ void slot_limits_discard(struct limits *limits, struct slot_limits *slot);
 /* `tasks` files that whatever starts init must join; theirs until slot_limits_joined(). */
 const int *slot_limits_joins(const struct slot_limits *slot, unsigned *ret_count);
 void slot_limits_joined(struct slot_limits *slot);
+/* The slot runs: looks after its memory_high until slot_limits_discard(). */
+void slot_limits_watch(struct limits *limits, struct slot_limits *slot);
 /* The one that each command must join; -1: none. */
 int slot_limits_commands_fd(const struct slot_limits *slot);
 /* Appends the directories that the journal must know, each after a newline. */
