@@ -28,6 +28,7 @@ enum deadline {
 	DEADLINE_IDLE,
 	DEADLINE_KILL,    /* TERM was sent; KILL follows */
 	DEADLINE_SETTLE,  /* the leader is dead; somebody may hold the pipes */
+	DEADLINE_LOOK,    /* it was killed; is its cgroup empty? */
 	DEADLINE_GIVE_UP, /* it was killed; it may not die */
 	DEADLINE_REST,    /* what nobody awaits is read again */
 	DEADLINE_COUNT,
@@ -46,6 +47,7 @@ struct exec {
 	struct exec_output out, err;
 	uint64_t *output_budget;
 	uint64_t idle_timeout_ms, kill_grace_ms, started_ms, leader_ended_ms;
+	uint64_t look_ms;   /* until the next look, after a kill */
 	enum reason killed; /* why; REASON_NONE: it was not */
 	bool running;       /* started() has run */
 	bool kill_wanted;   /* once more as soon as it runs */
@@ -207,6 +209,17 @@ static void deliver(struct exec *exec)
 	command_result_fini(result);
 }
 
+/* The kernel tells a change of a cgroup at most each 10 ms. */
+static void look_again(struct exec *exec)
+{
+	if (exec->delivered || !exec->killed || !leader_done(exec) ||
+		exec->deadlines[DEADLINE_LOOK])
+		return;
+	exec->look_ms = exec->look_ms ? exec->look_ms * 2 : 1;
+	if (tree_lives(exec))
+		exec->deadlines[DEADLINE_LOOK] = loop_now_ms() + exec->look_ms;
+}
+
 /* To be called last in every handler: the exec may be gone afterwards. */
 static void settle(struct exec *exec)
 {
@@ -226,6 +239,7 @@ static void settle(struct exec *exec)
 		hooks.gone(hooks.data);
 		return;
 	}
+	look_again(exec);
 	arm(exec);
 }
 
@@ -321,6 +335,7 @@ static void handle_timer(void *data)
 		kill_tree(exec);
 	if (passed(exec, DEADLINE_SETTLE, now))
 		exec->settled = true;
+	(void)passed(exec, DEADLINE_LOOK, now); /* settle() does */
 	if (passed(exec, DEADLINE_GIVE_UP, now))
 		exec->gave_up = true;
 	if (passed(exec, DEADLINE_REST, now))

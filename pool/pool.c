@@ -405,7 +405,7 @@ static int open_cgroups(struct pool *pool, struct error *err)
 
 	if (cgroups_open(pool->loop, pool->config->dressage.state_dir, &pool->cgroups,
 		    &pool->cgroups_error) < 0) {
-		log_warn("no cgroups: %s; a timed-out command is killed by process group",
+		log_warn("no cgroups: %s; a process more for each command keeps its tree together",
 			pool->cgroups_error.text);
 	} else {
 		cgroups_on_gone(pool->cgroups, handle_cgroups_gone, pool);
