@@ -22,6 +22,7 @@ struct emptying {
 	int top_fd;
 	uint64_t moved; /* makes names for what is renamed up */
 	int failed;     /* errno of the first thing that would not go */
+	char in[64];    /* what of the trash it is in; the name is ours */
 	bool progress;  /* something went in this pass */
 };
 
@@ -41,14 +42,16 @@ static void open_up(int parent_fd, const char *name)
 	(void)chmod(path, 0700);
 }
 
-static void note_failure(struct emptying *e, int code)
+static void note_failure(struct emptying *e, const char *top_name, int code)
 {
-	if (!e->failed)
-		e->failed = code;
+	if (e->failed)
+		return;
+	e->failed = code;
+	(void)snprintf(e->in, sizeof(e->in), "%.60s", top_name);
 }
 
 /* Puts a directory that is not empty where its turn comes. */
-static void move_up(struct emptying *e, int parent_fd, const char *name)
+static void move_up(struct emptying *e, const char *top_name, int parent_fd, const char *name)
 {
 	char to[64];
 	int r;
@@ -59,7 +62,7 @@ static void move_up(struct emptying *e, int parent_fd, const char *name)
 		r = renameat2(parent_fd, name, e->top_fd, to, RENAME_NOREPLACE);
 	} while (r < 0 && errno == EEXIST);
 	if (r < 0)
-		note_failure(e, errno);
+		note_failure(e, top_name, errno);
 	else
 		e->progress = true;
 }
@@ -104,7 +107,7 @@ static void empty_directory(struct emptying *e, const char *name)
 	open_up(e->top_fd, name);
 	dir = open_listing(e->top_fd, name);
 	if (!dir) {
-		note_failure(e, errno);
+		note_failure(e, name, errno);
 		return;
 	}
 	while ((entry = readdir(dir))) {
@@ -113,14 +116,14 @@ static void empty_directory(struct emptying *e, const char *name)
 		if (remove_entry(dirfd(dir), entry->d_name, entry->d_type))
 			e->progress = true;
 		else if (is_directory(dirfd(dir), entry->d_name))
-			move_up(e, dirfd(dir), entry->d_name);
+			move_up(e, name, dirfd(dir), entry->d_name);
 		else
-			note_failure(e, errno);
+			note_failure(e, name, errno);
 	}
 	if (unlinkat(e->top_fd, name, AT_REMOVEDIR) == 0)
 		e->progress = true;
 	else
-		note_failure(e, errno);
+		note_failure(e, name, errno);
 }
 
 /* True when it saw anything at all, or could not look. */
@@ -131,7 +134,7 @@ static bool empty_once(struct emptying *e)
 	bool seen = false;
 
 	if (!dir) {
-		note_failure(e, errno);
+		note_failure(e, ".", errno);
 		return true;
 	}
 	while ((entry = readdir(dir))) {
@@ -156,8 +159,8 @@ int trash_empty(int dir_fd, struct error *err)
 		if (!empty_once(&e))
 			return 0;
 	} while (e.progress);
-	return error_errno(
-		err, e.failed ? e.failed : EIO, "cannot remove everything from the trash");
+	return error_errno(err, e.failed ? e.failed : EIO,
+		"cannot remove everything from the trash, first in '%s'", e.in);
 }
 
 enum { WORKING = 1, WANTED = 2 };

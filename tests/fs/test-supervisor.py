@@ -133,29 +133,6 @@ def a_fresh_slot_is_empty_whatever_the_lease_before_left():
 
 
 @case
-def two_daemons_beside_each_other_leave_each_others_slots_alone():
-    with Daemon(slots=2) as other:
-        other.mkdir('t')
-        other.run('t', '(sleep 1000; echo) >/dev/null 2>&1 & echo $! > sleeper')
-        pids = [pid_of(other, slot) for slot in ('0000', '0001')]
-        first = Daemon(slots=2).start()
-        try:
-            first.mkdir('t')
-            equal(first.run('t', 'echo mine')['stdout'], 'mine\n')
-            first.kill()
-            again = Daemon(slots=2, base=first.base).start()  # clears what the first one left
-            try:
-                again.wait_ready()
-                again.stop()
-            finally:
-                again.destroy()
-        finally:
-            first.destroy()
-        equal([pid_of(other, slot) for slot in ('0000', '0001')], pids)
-        equal(other.run('t', 'kill -0 $(cat sleeper) && echo undisturbed')['stdout'], 'undisturbed\n')
-
-
-@case
 def the_death_of_bwrap_alone_does_not_touch_its_slot():
     with Daemon(slots=1) as d:
         pid = pid_of(d, '0000')

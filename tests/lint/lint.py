@@ -144,15 +144,16 @@ def scripts_are_sound():
 
 
 def the_docs_name_only_tests_that_exist():
-    there = {folder: '\n'.join(text_of(p) for p in tracked('.c', '.py') if p.startswith(f'tests/{folder}/'))
-             for folder in ('unit', 'contract', 'fs')}
-    rows = re.findall(r'^\| .* test \|$\n((?:\|.*\n)+)', text_of('docs/control-files.md'), re.M)
-    for line in ''.join(rows).splitlines():
-        for name, folder in re.findall(r'`(\w+)`(?: \((unit|contract)\))?(?=[^|]*\|\s*$)', line):
-            if name.count('_') >= 2 and not re.search(rf"\b(?:def|void) {name}\(|'{name}'", there[folder or 'fs']):
-                yield f'{name} is no test of tests/{folder or "fs"}'
-    if not rows:
-        yield 'docs/control-files.md has no table of tests any more'
+    there = {folder: '\n'.join(text_of(p) for p in tracked('.c', '.py', '/run') if p.startswith(f'tests/{folder}/'))
+             for folder in ('unit', 'contract', 'security', 'soak', 'fs')}
+    for page in ('docs/control-files.md', 'docs/faults.md'):
+        rows = re.findall(r'^\| .* test \|$\n((?:\|.*\n)+)', text_of(page), re.M)
+        for line in ''.join(rows).splitlines():
+            for name, folder in re.findall(r'`(\w+)`(?: \((unit|contract|security|soak)\))?(?=[^|]*\|\s*$)', line):
+                if name.count('_') >= 2 and not re.search(rf"""\b(?:def|void) {name}\(|['"]{name}['"]""", there[folder or 'fs']):
+                    yield f'{page}: {name} is no test of tests/{folder or "fs"}'
+        if not rows:
+            yield f'{page} has no table of tests any more'
 
 
 def the_docs_list_every_reason_and_say_which_are_not_given_yet():
