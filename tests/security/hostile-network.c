@@ -36,13 +36,18 @@ static struct sockaddr_in ipv4(const char *text, int port)
 	return address;
 }
 
+/* By its own name for it, and by the one that slirp4netns has. */
 static const char *connect_to_host(const struct decoys *decoys)
 {
-	struct sockaddr_in address = ipv4("127.0.0.1", decoys->port);
+	static const char *const names[] = {"127.0.0.1", "10.0.2.2", "0.0.0.0", NULL};
 
-	return can_connect(AF_INET, SOCK_STREAM, &address, sizeof(address))
-		       ? got("connected to the host's port")
-		       : NULL;
+	for (const char *const *name = names; *name; name++) {
+		struct sockaddr_in address = ipv4(*name, decoys->port);
+
+		if (can_connect(AF_INET, SOCK_STREAM, &address, sizeof(address)))
+			return got("connected to the host's port at %s", *name);
+	}
+	return NULL;
 }
 
 /* A connected datagram socket sends nothing; it needs a route, though. */

@@ -146,6 +146,35 @@ static const char *read_init(const struct decoys *decoys)
 	return NULL;
 }
 
+/* What init may have put between itself and us lives in its memory. By number: /proc hides it. */
+static const char *reach_other_processes(const struct decoys *decoys)
+{
+	char path[64], bytes[16];
+	struct iovec local = {bytes, sizeof(bytes)}, remote = {(void *)0x400000, sizeof(bytes)};
+
+	for (pid_t pid = 1; pid < 3000; pid++) {
+		int pidfd;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+		if (kill(pid, 0) < 0 || file_has(path, "hostile"))
+			continue;
+		pidfd = pidfd_open(pid, 0);
+		if (pidfd_getfd(pidfd, 3, 0) >= 0 || pidfd_getfd(pidfd, 0, 0) >= 0)
+			return got("a descriptor of process %d can be taken", (int)pid);
+		(void)close(pidfd);
+		if (process_vm_readv(pid, &local, 1, &remote, 1, 0) > 0)
+			return got("process %d can be read", (int)pid);
+		(void)snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+		if (can_open(path, O_RDWR))
+			return got("%s opens", path);
+		if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0)
+			return got("process %d can be traced", (int)pid);
+		/* where a core is dumped, all who share its memory die on older kernels */
+		(void)kill(pid, SIGSEGV);
+	}
+	return NULL;
+}
+
 static const char *take_descriptors_of_init(const struct decoys *decoys)
 {
 	int pidfd = pidfd_open(1, 0);
@@ -326,6 +355,7 @@ const struct attempt process_attempts[] = {
 	{"killing_everything_spares_init", kill_everything},
 	{"init_cannot_be_traced", trace_init},
 	{"init_cannot_be_read", read_init},
+	{"no_other_process_can_be_reached", reach_other_processes},
 	{"no_descriptor_can_be_taken_from_init", take_descriptors_of_init},
 	{"no_other_call_reaches_init", use_other_calls_on_init},
 	{"no_descriptor_is_inherited", find_descriptors},

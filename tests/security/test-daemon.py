@@ -19,6 +19,7 @@ OPTIONS = os.environ.get('SLOT_OPTIONS', '').split()
 # what an option shows or allows by design
 BY_DESIGN = {
     'slot.rootfs=/': {'the_hosts_secrets_cannot_be_read'},
+    'slot.network=nat': {'there_is_no_route_to_anywhere', 'there_is_no_interface_but_lo'},
     'slot.overlay=on': {
         'the_hosts_secrets_cannot_be_read',  # the image's
         'the_system_cannot_be_written',  # a layer above it
@@ -133,5 +134,18 @@ def options_of(base):
     return OPTIONS + more
 
 
+def obstacle():
+    """Why slots of this kind cannot be had here."""
+    if 'slot.network=nat' not in OPTIONS:
+        return None
+    if not shutil.which('slirp4netns'):
+        return 'slirp4netns is not installed'
+    usable = os.path.exists('/dev/net/tun') and os.stat('/dev/net/tun').st_mode & 0o006 == 0o006
+    return None if usable else 'slots may not open /dev/net/tun'
+
+
+if obstacle():
+    print(f'1..0 # SKIP {obstacle()}')
+    sys.exit()
 with Scratch() as place:
     main(slots=2, env={'DECOY_OF_THE_DAEMON': MARKER}, options=options_of(place))
