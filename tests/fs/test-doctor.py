@@ -37,8 +37,8 @@ def doctor(work, words=(), config='', env=None, user=None, before=()):
         found.setdefault(line['check'], []).append((line['level'], line['finding'], line['remedy']))
     levels = [level for lines in found.values() for level, _, _ in lines]
     equal(report['result'], max(levels, key=['ok', 'warn', 'fail'].index))
-    check(not [name for name in os.listdir('/tmp') if name.startswith('dressagefs-doctor-') and
-               os.stat('/tmp/' + name).st_uid == (user[0] if user else os.geteuid())], 'something is left in /tmp')
+    # another's, on this machine, may be there for a moment
+    eventually(lambda: not [name for name in os.listdir('/tmp') if name.startswith('dressagefs-doctor-')], 'nothing is left in /tmp')
     return found, done.returncode
 
 
