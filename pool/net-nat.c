@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -26,6 +27,8 @@ enum { READY_FD = 3, HELPER_FD = 4, NETWORK_FD = 6, USER_FD = 7, EXIT_FD = 8, FI
 static const char device[] = "/dev/net/tun";
 
 struct net_nat {
+	struct net_nat *prev, *next; /* net_nats::dying */
+	struct net_nats *nats;
 	struct loop *loop;
 	unsigned slot;
 	struct net_nat_hooks hooks;
@@ -268,10 +271,12 @@ static void handle_dead(void *data, unsigned events)
 	(void)waitid(P_PIDFD, (id_t)nat->pidfd, &info, WEXITED | WNOHANG);
 	nat->pid = 0;
 	loop_watch_stop(take_ptr(&nat->death));
-	if (nat->stopped)
-		nat_free(nat);
-	else
+	if (!nat->stopped) {
 		fail(nat, EIO, "has ended");
+		return;
+	}
+	DL_DELETE(nat->nats->dying, nat);
+	nat_free(nat);
 }
 
 static void handle_ready(void *data, unsigned events)
@@ -319,6 +324,7 @@ int net_nat_start(struct loop *loop, const struct net_nat_options *options,
 
 	if (!nat)
 		return error_set(err, ENOMEM, "no memory for slirp4netns");
+	nat->nats = options->nats;
 	nat->loop = loop;
 	nat->slot = options->slot;
 	nat->hooks = *hooks;
@@ -346,6 +352,21 @@ void net_nat_stop(struct net_nat *nat)
 	loop_timer_stop(take_ptr(&nat->deadline));
 	if (nat->pid > 0)
 		(void)kill(-nat->pid, SIGKILL);
-	if (!nat->death)
+	if (nat->death)
+		DL_APPEND(nat->nats->dying, nat);
+	else
 		nat_free(nat);
+}
+
+void net_nats_fini(struct net_nats *nats)
+{
+	while (nats->dying) {
+		struct net_nat *nat = nats->dying;
+		siginfo_t info;
+
+		while (waitid(P_PIDFD, (id_t)nat->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+			;
+		DL_DELETE(nats->dying, nat);
+		nat_free(nat);
+	}
 }

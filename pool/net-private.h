@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "pool/net-nat.h"
 #include "pool/net-targets.h"
 #include "pool/net.h"
 
@@ -53,6 +54,7 @@ struct net {
 	struct net_targets targets;
 	struct net_lookup **lookups; /* by target; NULL where none is wanted */
 	bool lookup_at_work;
+	struct net_nats nats;
 	struct sockaddr_storage bind_address; /* of bind_host, without a port */
 	socklen_t bind_size;
 	int *port_fds; /* by slot: bound and not listened on; -1: a slot_net has it */

@@ -17,7 +17,6 @@
 #include "base/strbuf.h"
 #include "config/settings.h"
 #include "pool/bubble.h"
-#include "pool/net-nat.h"
 #include "pool/net-private.h"
 
 enum { BACKLOG = 1024, NAT_START_MS = 20000 };
@@ -185,6 +184,7 @@ void net_destroy(struct net *net)
 {
 	if (!net)
 		return;
+	net_nats_fini(&net->nats);
 	net_resolve_abandon(net);
 	for (unsigned i = 0; net->port_fds && i < net->slot_count; i++)
 		closep(&net->port_fds[i]);
@@ -252,6 +252,7 @@ static void open_targets(struct slot_net *slot)
 static void start_nat(struct slot_net *slot, uid_t uid, gid_t gid)
 {
 	const struct net_nat_options options = {
+		.nats = &slot->net->nats,
 		.slot = slot->number,
 		.network_fd = bubble_namespace(slot->bubble, INIT_NAMESPACE_NETWORK),
 		.user_fd = bubble_namespace(slot->bubble, INIT_NAMESPACE_USER),

@@ -121,7 +121,8 @@ static struct loop *the_loop(void)
 static void open_play(struct play *play)
 {
 	static const int on = 1;
-	static const struct bubble_kit kit = {.image_fd = -1, .null_fd = -1};
+	static const struct config config;
+	static const struct bubble_kit kit = {.config = &config, .image_fd = -1, .null_fd = -1};
 	struct bubble *bubble = calloc(1, sizeof(*bubble));
 	int ends[2];
 
