@@ -2,12 +2,10 @@
 /* The kernel, and what an administrator (or whoever made this container) has set. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/landlock.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -17,7 +15,6 @@
 
 enum {
 	SPACES_PER_SLOT = 4, /* bwrap's own, init's, and those of one that starts while it ends */
-	LANDLOCK_SCOPES = 6, /* ABI */
 };
 
 void check_kernel(struct doctor *doctor)
@@ -228,7 +225,6 @@ void check_proc(struct doctor *doctor)
 void check_seccomp(struct doctor *doctor)
 {
 	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
-	const int scopes = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, 1U);
 
 	if (!doctor_read(doctor, "/proc/sys/kernel/seccomp/actions_avail", &text) ||
 		!strstr(text.data, "errno"))
@@ -236,9 +232,6 @@ void check_seccomp(struct doctor *doctor)
 			"this kernel has no system call filters: no slot starts");
 	else
 		doctor_ok(doctor, "system calls can be filtered");
-	if (scopes < LANDLOCK_SCOPES && doctor->config->slot.network == NETWORK_HOST)
-		doctor_warn(doctor, "run Linux 6.12 or newer with landlock among its LSMs",
-			"network = host, and no Landlock scopes: slots reach the host's abstract sockets");
 }
 
 /* cgroups */

@@ -203,8 +203,6 @@ static void set_config(struct trial *trial, const struct config *config)
 	trial->config.pool.wait_ready_timeout_ms = START_MS;
 	if (beyond + IDS_PER_SLOT < UINT32_MAX)
 		trial->config.slot.uid_base = (uint32_t)beyond;
-	if (config->slot.network != NETWORK_HOST)
-		trial->config.slot.network = NETWORK_NONE;
 }
 
 static int open_trial(struct trial *trial, struct error *err)
@@ -276,6 +274,8 @@ static const struct {
 	{"slave",
 		"sysctl kernel.apparmor_restrict_unprivileged_userns=0; in a container --security-opt apparmor=unconfined"},
 	{"not in PATH", "apt-get install bubblewrap"},
+	{"needs slirp4netns", "apt-get install slirp4netns, or set slot.network to forward"},
+	{"/dev/net/tun", "chmod 0666 /dev/net/tun as root, or set slot.network to forward"},
 };
 
 static const char *remedy_of(const char *why)
@@ -286,16 +286,28 @@ static const char *remedy_of(const char *why)
 	return "the findings above may say what it lacks";
 }
 
-/* What a root daemon, or a delegated one, would have. */
+static const struct {
+	const char *words, *remedy;
+} stronger[] = {
+	{"network_namespace", "set slot.network to none or forward"},
+	{"landlock", "run Linux 6.12 or newer, with landlock among its LSMs"},
+	{"host_", "run the daemon as root: each slot then has host users of its own"},
+	{"", "run the daemon as root, or by systemd with Delegate=yes; docs/slot.md, limits"},
+};
+
 static void tell_what_is_weak(struct doctor *doctor, char *lines)
 {
 	char *line;
 
-	while ((line = strsep(&lines, "\n")))
-		if (*line)
-			doctor_warn(doctor,
-				"run the daemon as root, or by systemd with Delegate=yes; docs/slot.md, limits",
-				"%s", line);
+	while ((line = strsep(&lines, "\n"))) {
+		size_t i = 0;
+
+		if (!*line)
+			continue;
+		while (strncmp(line, stronger[i].words, strlen(stronger[i].words)) != 0)
+			i++;
+		doctor_warn(doctor, stronger[i].remedy, "%s", line);
+	}
 }
 
 void check_slot(struct doctor *doctor)
