@@ -38,6 +38,9 @@ enum { EXECS_MAX = 8, FDS_MAX = 3, NEVER_MS = 3600 * 1000 };
 
 enum operation_kind { START_EXEC, PING, KILL, FORGET, SAY_FIRST, OPERATIONS = 8 };
 
+/* What a message may bring. */
+enum source { SOURCE_NULL, SOURCE_TCP, SOURCE_LISTENER, SOURCE_NETWORK, SOURCE_USER, SOURCES };
+
 struct run {
 	bool started, ended, forgotten;
 	struct bubble_exec *exec;
@@ -45,7 +48,7 @@ struct run {
 
 struct play {
 	struct bubble *bubble;
-	int theirs, null;
+	int theirs;
 	struct run runs[EXECS_MAX];
 	unsigned run_count;
 	unsigned ready, died, pings, pongs, asked, got;
@@ -117,12 +120,40 @@ static struct loop *the_loop(void)
 	return loop;
 }
 
+/* Open for good: the last close of a listening socket waits for an RCU period. */
+static const int *the_sources(void)
+{
+	static int sources[SOURCES];
+
+	if (sources[SOURCE_TCP] > 0)
+		return sources;
+	sources[SOURCE_NULL] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sources[SOURCE_LISTENER] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	sources[SOURCE_NETWORK] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	sources[SOURCE_USER] = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+	sources[SOURCE_TCP] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(listen(sources[SOURCE_LISTENER], 1) == 0);
+	return sources;
+}
+
+/* A slot without a network, one whose init must listen for two targets, one with nat. */
+static const struct bubble_kit *choose_kit(unsigned number)
+{
+	static const struct config config;
+	static const struct bubble_kit kits[] = {
+		{.config = &config},
+		{.config = &config,
+			.targets = {.inside_count = 2, .inside = {{0}, {.optional = true}}}},
+		{.config = &config, .setup = {.network = INIT_NETWORK_NAMESPACES}},
+	};
+
+	return &kits[number % (sizeof(kits) / sizeof(*kits))];
+}
+
 /* As bubble_spawn() leaves it when bwrap is gone already: so its end needs init's alone. */
-static void open_play(struct play *play)
+static void open_play(struct play *play, unsigned number)
 {
 	static const int on = 1;
-	static const struct config config;
-	static const struct bubble_kit kit = {.config = &config, .image_fd = -1, .null_fd = -1};
 	struct bubble *bubble = calloc(1, sizeof(*bubble));
 	int ends[2];
 
@@ -130,10 +161,9 @@ static void open_play(struct play *play)
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
 	CHECK(setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0);
 	(void)setsockopt(ends[0], SOL_SOCKET, SO_PASSPIDFD, &on, sizeof(on));
-	*play = (struct play){
-		.bubble = bubble, .theirs = ends[1], .null = open("/dev/null", O_RDWR | O_CLOEXEC)};
+	*play = (struct play){.bubble = bubble, .theirs = ends[1]};
 	bubble->loop = the_loop();
-	bubble->kit = &kit;
+	bubble->kit = choose_kit(number);
 	bubble->hooks = (struct bubble_hooks){.ready = note_ready, .died = note_died, .data = play};
 	bubble->queue_end = &bubble->queue;
 	bubble->control_fd = ends[0];
@@ -176,9 +206,9 @@ static void start_exec(struct play *play)
 	struct bubble_exec_options options = {.argv = argv,
 		.env = env,
 		.cwd = "/",
-		.stdin_fd = play->null,
-		.stdout_fd = play->null,
-		.stderr_fd = play->null,
+		.stdin_fd = the_sources()[SOURCE_NULL],
+		.stdout_fd = the_sources()[SOURCE_NULL],
+		.stderr_fd = the_sources()[SOURCE_NULL],
 		.extra_fd = -1,
 		.cgroup_fd = -1};
 	const struct bubble_exec_hooks hooks = {
@@ -270,8 +300,8 @@ static void say(struct play *play, unsigned how, struct input *input)
 		control.header.cmsg_type = SCM_RIGHTS;
 		control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
 		for (size_t i = 0; i < count; i++)
-			memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &play->null,
-				sizeof(int));
+			memcpy(CMSG_DATA(&control.header) + i * sizeof(int),
+				&the_sources()[next_byte(input) % SOURCES], sizeof(int));
 	}
 	(void)sendmsg(play->theirs, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -318,7 +348,6 @@ static void end_play(struct play *play)
 	for (unsigned i = 0; i < play->run_count; i++)
 		CHECK(play->runs[i].ended != play->runs[i].forgotten);
 	bubble_destroy(bubble);
-	(void)close(play->null);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -328,9 +357,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int lowest_free;
 
 	(void)the_loop();
+	(void)the_sources();
 	lowest_free = dup(STDERR_FILENO);
 	(void)close(lowest_free);
-	open_play(&play);
+	open_play(&play, next_byte(&input));
 	while (input.size > 0)
 		turn(&play, &input);
 	end_play(&play);
