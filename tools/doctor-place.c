@@ -128,8 +128,12 @@ static void try_ports(struct doctor *doctor, const struct addrinfo *address)
 			why = r;
 		}
 	}
-	if (taken > 0)
-		doctor_fail(doctor, "set pool.base_port to where so many ports are free",
+	if (taken > 0 && why == EADDRINUSE)
+		doctor_warn(doctor, "set pool.base_port to where so many ports are free",
+			"%u of the slots' ports at %s are in use, %u first: those slots will have others",
+			taken, config->pool.bind_host, example);
+	else if (taken > 0)
+		doctor_fail(doctor, "set pool.bind_host and base_port to what this user may have",
 			"%u of the slots' ports cannot be had at %s, %u first: %s", taken,
 			config->pool.bind_host, example, strerrordesc_np(why));
 	else
@@ -171,7 +175,9 @@ void check_ports(struct doctor *doctor)
 		doctor_ok(doctor, "the daemon that runs has them");
 		return;
 	}
-	if (getaddrinfo(config->pool.bind_host, NULL, &hints, &address) != 0) {
+	if (getaddrinfo(
+		    strcmp(config->pool.bind_host, "*") == 0 ? "0.0.0.0" : config->pool.bind_host,
+		    NULL, &hints, &address) != 0) {
 		doctor_fail(doctor, "set pool.bind_host to an address of this host",
 			"'%s' is no address", config->pool.bind_host);
 		return;

@@ -40,6 +40,7 @@ static const struct doctor_check checks[] = {
 	{"disk", check_disk},
 	{"descriptors", check_descriptors},
 	{"ports", check_ports},
+	{"nat", check_nat},
 	{"slot", check_slot},
 };
 

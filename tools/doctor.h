@@ -83,6 +83,8 @@ void check_user_quotas(struct doctor *doctor);
 void check_disk(struct doctor *doctor);
 void check_descriptors(struct doctor *doctor);
 void check_ports(struct doctor *doctor);
+/* doctor-net.c */
+void check_nat(struct doctor *doctor);
 /* doctor-try.c: what only trying shows. */
 void check_bwrap(struct doctor *doctor);
 void check_libfuse(struct doctor *doctor);

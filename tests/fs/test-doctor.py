@@ -12,7 +12,7 @@ import sys
 from harness import (DRESSAGE, DRESSAGEFS, IS_ROOT, PATIENCE, Daemon, Scratch, Skip, case, check, contains, equal, eventually, main, mounts, run)
 
 CHECKS = ['kernel', 'fuse', 'libfuse', 'allow_other', 'request_timeout', 'mounts', 'daemon', 'user_namespaces', 'proc', 'seccomp',
-          'bwrap', 'uids', 'groups', 'user_quotas', 'cgroup', 'disk', 'descriptors', 'ports', 'slot']
+          'bwrap', 'uids', 'groups', 'user_quotas', 'cgroup', 'disk', 'descriptors', 'ports', 'nat', 'slot']
 CODES = {'ok': 0, 'warn': 4, 'fail': 1}
 NOBODY = pwd.getpwnam('nobody')
 
