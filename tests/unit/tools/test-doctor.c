@@ -315,7 +315,7 @@ static void ports_are_looked_at_only_where_slots_have_them(void **state)
 	host->config.pool.bind_host = (char *)"127.0.0.1";
 	host->config.pool.slots = 1;
 	host->config.pool.base_port = listening_port(&listener);
-	says(host, "ports", DOCTOR_FAIL, "Address already in use");
+	says(host, "ports", DOCTOR_WARN, "are in use");
 	host->config.pool.slots = 4;
 	host->config.pool.base_port = 29000;
 	host->config.pool.bind_host = (char *)"nowhere";
