@@ -323,7 +323,8 @@ const char *overlay_enter(struct overlay *overlay)
 
 	if (failed)
 		return failed;
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+	/* bwrap stays in it: what the administrator unmounts must not be kept there */
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return "mount namespace";
 	(void)umask(022);
 	failed = make_layers(overlay);

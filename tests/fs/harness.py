@@ -140,23 +140,30 @@ def mounts():
         return [line.split()[4] for line in f]
 
 
+def mounts_from(mountinfo, base):
+    """Whether any of these mounts shows something of that directory: a bind of it, not a mount on it, which stands in the
+    mountinfo of everybody who has a copy of the machine's mounts."""
+    return any(base in line.split(b' ')[3] for line in mountinfo.splitlines())
+
+
 def processes_of(base):
     """Processes that have anything below that directory in their arguments (daemons, one bwrap a slot) or, while nothing is
-    mounted there by us, among their mounts (whatever lives in a slot)."""
+    mounted there by us, bound among their mounts (whatever lives in a slot)."""
     found = {}
     for pid in filter(str.isdigit, os.listdir('/proc')):
         if int(pid) == os.getpid():
             continue
-        for name in ('cmdline', 'mountinfo'):
-            try:
-                with open(f'/proc/{pid}/{name}', 'rb') as f:
-                    text = f.read()
-            except OSError:
+        try:
+            with open(f'/proc/{pid}/cmdline', 'rb') as f:
+                words = f.read()
+            if base.encode() in words:
+                found[int(pid)] = ('cmdline', words)
                 continue
-            if base.encode() in text:
-                found[int(pid)] = (name, text if name == 'cmdline' else b'')
-                break
-    # the mount itself stands in everybody's mountinfo while it is there
+            with open(f'/proc/{pid}/mountinfo', 'rb') as f:
+                if mounts_from(f.read(), base.encode()):
+                    found[int(pid)] = ('mountinfo', b'')
+        except OSError:
+            continue
     if any(m.startswith(base) for m in mounts()):
         found = {pid: why for pid, why in found.items() if why[0] == 'cmdline'}
     return found
