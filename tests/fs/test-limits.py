@@ -124,9 +124,9 @@ def many_small_processes_that_fill_the_memory_leave_init_alone(d):
     d.mkdir('t')
     slot = f'{d.slot_of("t"):04d}'
     pid = d.read('slots', slot, 'pid')
-    # each holds 8 MB for as long as nobody reads what it wrote
-    result = d.run('t', 'for i in 1 2 3 4 5 6 7 8 9 10; do dd if=/dev/zero bs=8M count=1 2>/dev/null | { sleep 3; wc -c; } & done; wait',
-                   timeout=20)
+    # each holds 8 MB until one of them was ended
+    one = '{ dd if=/dev/zero bs=8M count=1 2>/dev/null; echo $? >> ends; } | { until grep -q 137 ends; do sleep 0.2; done; wc -c; }'
+    result = d.run('t', f'touch ends; for i in 1 2 3 4 5 6 7 8; do {one} & done; wait', timeout=30)
     equal(result['metadata']['reason'], 'oom')
     equal((d.read('slots', slot, 'pid'), d.read('slots', slot, 'state')), (pid, 'LEASED\n'))
     equal(end(d.run('t', 'true')), (0, None))
