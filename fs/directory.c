@@ -23,13 +23,20 @@
  * Leases come and go without the kernel's doing, so their names are looked up each time; every
  * other name stands for the same node as long as its directory is there.
  */
-enum { FIXED_NAME_SEC = 3600 };
+enum { FIXED_NAME_SEC = 3600, LEASE_ATTR_SEC = 1 };
 
-/* A directory's owner and mode never change, and its times and links may lag by the kernel's
- * smallest unit, a jiffy or two: without that each component of a path costs one GETATTR more. A
- * file's size has to be exact. */
+/*
+ * Each component of a path costs one GETATTR more where its attributes are not remembered. Those of
+ * the root never change, those of a lease's directory as good as never. Of the others the owner
+ * and mode never do, and times and links may lag by the kernel's smallest unit, a jiffy or two. A
+ * file's size has to be exact.
+ */
 static double attr_timeout(enum node_kind kind)
 {
+	if (kind == NODE_ROOT)
+		return FIXED_NAME_SEC;
+	if (kind == NODE_LEASE)
+		return LEASE_ATTR_SEC;
 	return node_is_directory(kind) ? 1e-9 : 0;
 }
 

@@ -207,15 +207,14 @@ int exec_output_open(struct exec_output *out, const struct exec_stream_options *
 		.null_fd = options->null_fd,
 		.changed = options->changed,
 		.data = options->data};
-	r = loop_watch_start(
-		options->loop, fds[0], LOOP_READABLE, handle_readable, out, &out->watch, err);
-	if (r < 0) {
-		exec_output_close(out);
-		(void)close(fds[1]);
-		return r;
-	}
 	*ret_fd = fds[1];
 	return 0;
+}
+
+int exec_output_watch(struct exec_output *out, struct loop *loop, struct error *err)
+{
+	return loop_watch_start(
+		loop, out->fd, LOOP_READABLE, handle_readable, out, &out->watch, err);
 }
 
 void exec_output_finish(struct exec_output *out)

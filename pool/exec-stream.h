@@ -54,8 +54,10 @@ struct exec_output {
 	void *data;
 };
 
+/* Nothing is read before exec_output_watch(). */
 int exec_output_open(struct exec_output *out, const struct exec_stream_options *options,
 	struct strbuf *into, int *ret_fd, struct error *err);
+int exec_output_watch(struct exec_output *out, struct loop *loop, struct error *err);
 void exec_output_close(struct exec_output *out);
 bool exec_output_closed(const struct exec_output *out);
 /* Lets its writer wait, or go on. */

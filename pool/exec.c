@@ -438,6 +438,18 @@ static int open_pipes(
 	return exec_output_open(&exec->err, &stream, &exec->result.err, &fds[2], err);
 }
 
+/* On failure it runs, and nobody hears of it. */
+static int watch_outputs(struct exec *exec, struct error *err)
+{
+	int r = exec_output_watch(&exec->out, exec->loop, err);
+
+	if (r == 0)
+		r = exec_output_watch(&exec->err, exec->loop, err);
+	if (r < 0)
+		kill_tree(exec);
+	return r;
+}
+
 static void set_deadlines(struct exec *exec, const struct command *command)
 {
 	exec->result.started_at = unix_now();
@@ -485,6 +497,8 @@ int exec_start(const struct exec_options *options, const struct exec_hooks *hook
 		r = launch(exec, options, fds, err);
 	for (unsigned i = 0; i < 3; i++)
 		closep(&fds[i]);
+	if (r == 0) /* while init starts it */
+		r = watch_outputs(exec, err);
 	if (r < 0) {
 		exec_destroy(exec);
 		return r;

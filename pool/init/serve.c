@@ -167,11 +167,11 @@ static void leader_ended(
 	command->usage = *usage;
 	if (command->launch && command_outcome(command, &failure) && failure.error != 0)
 		handle_start_failed(server, command, &failure);
-	command_forget_launch(command);
 	if (command->doomed)
 		begin_kill(server, command);
 	else if (!command->hunted)
 		tell_end(server, command, 0);
+	command_forget_launch(command);
 }
 
 static bool is_ours(pid_t pid)
@@ -289,8 +289,8 @@ static void handle_sigchld(struct server *server)
 {
 	struct signalfd_siginfo info;
 
-	while (read(server->signal_fd, &info, sizeof(info)) > 0)
-		;
+	/* one number stands once, however often it was sent */
+	(void)!read(server->signal_fd, &info, sizeof(info));
 	server->reaping = true;
 }
 
