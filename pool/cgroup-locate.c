@@ -106,13 +106,14 @@ static const char *own_path(const char *self_cgroup, const char *controller, siz
 static int locate(const char *mountinfo, const char *self_cgroup, const char *controller,
 	struct strbuf *out, struct error *err)
 {
-	const char *what = controller ? controller : "version 2";
+	const char *version = controller ? "v1 with controller " : "v2",
+		   *what = controller ? controller : "";
 	size_t own_len = 0;
 	const char *own = own_path(self_cgroup, controller, &own_len), *next, *below;
 	struct mount_line mount;
 
 	if (!own)
-		return error_set(err, ENOENT, "this process is in no cgroup of %s", what);
+		return error_set(err, ENOENT, "this process is in no cgroup %s%s", version, what);
 	for (const char *line = mountinfo; *line; line = *next ? next + 1 : next) {
 		next = line + strcspn(line, "\n");
 		if (!read_mount_line(line, next, controller, &mount))
@@ -125,7 +126,7 @@ static int locate(const char *mountinfo, const char *self_cgroup, const char *co
 			strbuf_add(out, below, (size_t)(own + own_len - below));
 		return strbuf_failed(out) ? error_set(err, ENOMEM, "no memory") : 0;
 	}
-	return error_set(err, ENOENT, "no cgroup of %s is mounted", what);
+	return error_set(err, ENOENT, "no cgroup %s%s is mounted", version, what);
 }
 
 int cgroup_locate(

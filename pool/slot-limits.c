@@ -53,7 +53,7 @@ static void use_v2(struct limits *limits, struct cgroups *cgroups, struct error 
 	unsigned given = 0;
 
 	if (!cgroups)
-		(void)error_set(why, ENOENT, "no cgroup v2");
+		(void)error_set(why, ENOENT, "there is no cgroup v2 that this user may write in");
 	else
 		(void)delegation_open(cgroups_path(cgroups), wanted(limits->config),
 			&limits->delegation, &given, why);
