@@ -63,11 +63,15 @@ def reset_rows(options):
 
 # --- many ---
 
-def reset_times(d):
-    """Microseconds from the end of a lease to the slot's READY, from the events' milliseconds."""
+def events_of(d):
+    return [json.loads(line) for line in d.read('events').splitlines()]
+
+
+def reset_times(d, since):
+    """Microseconds from the end of a lease to the slot's READY, from the milliseconds of the events behind that one."""
     began, times = {}, []
-    for event in map(json.loads, d.read('events').splitlines()):
-        if event['kind'] != 'slot':
+    for event in events_of(d):
+        if event['kind'] != 'slot' or event['seq'] <= since:
             continue
         if (event['from'], event['to']) == ('LEASED', 'RELEASING'):
             began[event['id']] = event['ts']
@@ -77,7 +81,7 @@ def reset_times(d):
 
 
 def client_rows(d, slots, clients, options):
-    rounds = max(4, options.rounds // clients)
+    rounds, since = max(4, options.rounds // clients), events_of(d)[-1]['seq']
     lines = run([os.path.join(PROGRAMS, 'clients'), d.mnt, str(clients), str(rounds)]).splitlines()
     times = {kind: (float(p50), float(p99)) for kind, p50, p99 in map(str.split, lines)}
     what = f'{clients} clients, {slots} slots'
@@ -85,7 +89,7 @@ def client_rows(d, slots, clients, options):
     for kind in ('create', 'run_command', 'terminate'):
         yield Row(f'{kind}: {what}', rival, *times[kind], times['spawn'][0])
     d.wait_ready()
-    yield Row(f'terminate to READY: {what}', rival, *percentiles(reset_times(d)), times['spawn'][0])
+    yield Row(f'terminate to READY: {what}', rival, *percentiles(reset_times(d, since)), times['spawn'][0])
 
 
 def idle_rows(d, slots):
