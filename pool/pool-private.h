@@ -74,6 +74,7 @@ struct pool {
 	struct error cgroups_error; /* why */
 	struct limits *limits;
 	struct trash *trash;
+	bool trash_waits; /* for the starts under way, a second at most */
 	struct net *net;
 	char *slots_dir, *trash_dir; /* absolute */
 	int slots_fd;                /* locked */
@@ -182,6 +183,8 @@ void lending_destroy(struct pool *pool);
 /* slot-cycle.c */
 int slot_cycle_init(struct pool *pool, struct error *err);
 void slot_cycle_fini(struct pool *pool);
+/* If there may be anything in it. */
+void slot_cycle_empty_trash(struct pool *pool);
 /* Moves the slot by the table, tells events, journal and hooks. False, and nothing else, when there
  * is no such move. */
 bool slot_step(struct slot *slot, enum slot_event event, enum reason reason);

@@ -164,6 +164,16 @@ static void leave_turn(struct slot *slot)
 		pool->starting_count--;
 	slot->overdue = false;
 	start_next(pool);
+	if (pool->starting_count == 0)
+		slot_cycle_empty_trash(pool);
+}
+
+/* Removing five thousand files beside a start doubles its time, and nobody waits for them. */
+void slot_cycle_empty_trash(struct pool *pool)
+{
+	if (pool->trash_waits)
+		trash_wake(pool->trash);
+	pool->trash_waits = false;
 }
 
 void slot_lose_turn(struct slot *slot)
@@ -389,7 +399,7 @@ static void handle_made(struct slot *slot, struct prepare *prepare)
 {
 	struct pool *pool = slot->pool;
 
-	trash_wake(pool->trash);
+	pool->trash_waits = true;
 	slot->cgroup = take_ptr(&prepare->cgroup);
 	slot->limits = take_ptr(&prepare->limits);
 	if (pool->stopping) {

@@ -83,6 +83,7 @@ static void handle_tick(void *data)
 		       3 * pool->times.tick; /* we were; what happened is not seen yet */
 
 	pool->tick_ms = now;
+	slot_cycle_empty_trash(pool);
 	for (unsigned i = 0; i < pool->slot_count && !stalled; i++)
 		look_at_deadlines(pool->slots[i], now);
 	for (unsigned i = pool->ping_turn; i < pool->slot_count && !pool->stopping;
