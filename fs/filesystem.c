@@ -306,6 +306,11 @@ static void wake_workers(const struct filesystem *fs)
 }
 #endif
 
+const char *filesystem_path(const struct filesystem *fs)
+{
+	return fs->mountpoint.path;
+}
+
 void filesystem_unmount(struct filesystem *fs)
 {
 	if (fs->life != LIFE_MOUNTED)

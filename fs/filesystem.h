@@ -55,6 +55,8 @@ struct lease_hooks filesystem_lease_hooks(struct filesystem *fs);
  * mounted there meanwhile. leases is borrowed until unmounted().
  */
 int filesystem_mount(struct filesystem *fs, struct lease_table *leases, struct error *err);
+/* Where it is mounted, without links; the file system's own. */
+const char *filesystem_path(const struct filesystem *fs);
 /* Detaches the mount, lazily when it is in use; held requests are answered first. unmounted()
  * follows. Harmless twice, and when nothing is mounted (then nothing follows). */
 void filesystem_unmount(struct filesystem *fs);

@@ -22,6 +22,7 @@
 #include "pool/journal.h"
 #include "providers/lease.h"
 #include "tools/background.h"
+#include "tools/mount-watch.h"
 #include "tools/options.h"
 #include "tools/probe.h"
 
@@ -39,6 +40,7 @@ struct daemon {
 	struct loop_watch *signal_watch;
 	struct loop_watch *starter_watch;
 	struct probe *probe; /* of the mount, at start */
+	struct mount_watch *mount_watch;
 	bool mounted, ready, stopping, leases_stopped;
 	struct error failure; /* code 0: none; the first one stays */
 };
@@ -93,6 +95,16 @@ static void handle_unmounted(void *data)
 		log_info("unmounted from outside");
 	begin_stop(daemon);
 	finish_when_quiet(daemon);
+}
+
+/* Slots may have a copy of the mount: while they live the session does not hear that it is gone. */
+static void handle_mount_gone(void *data)
+{
+	struct daemon *daemon = data;
+
+	if (!daemon->stopping)
+		log_info("unmounted from outside");
+	begin_stop(daemon);
 }
 
 static void fail_start(struct daemon *daemon, const struct error *why)
@@ -216,6 +228,9 @@ static void handle_leases_started(void *data, int r, const struct error *err)
 		return;
 	}
 	daemon->mounted = true;
+	if (mount_watch_start(daemon->loop, filesystem_path(daemon->fs), handle_mount_gone, daemon,
+		    &daemon->mount_watch, &why) < 0)
+		log_warn("an unmount from outside may go unnoticed: %s", why.text);
 	if (probe_start(daemon->loop, daemon->config->mount.mountpoint, handle_mount_tried, daemon,
 		    &daemon->probe, &why) < 0)
 		fail_start(daemon, &why);
@@ -288,6 +303,7 @@ static void close_all(struct daemon *daemon)
 	journal_close(daemon->journal);
 	loop_watch_stop(daemon->starter_watch);
 	loop_watch_stop(daemon->signal_watch);
+	mount_watch_stop(daemon->mount_watch);
 	if (daemon->signal_fd >= 0)
 		(void)close(daemon->signal_fd);
 	loop_destroy(daemon->loop);

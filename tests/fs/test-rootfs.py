@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
-from harness import IS_ROOT, Daemon, Failed, Scratch, Skip, another_user, case, check, contains, equal, eventually, fails_with, main, scratch
+from harness import IS_ROOT, Daemon, Failed, Scratch, Skip, another_user, case, check, contains, equal, eventually, fails_with, main, run, scratch
 from rootfs import make_rootfs
 
 BASE = tempfile.mkdtemp(prefix='dressagefs-test-', dir=scratch())
@@ -348,6 +348,16 @@ def an_image_can_be_had_with_an_overlay():
         d.wait_ready()
         d.mkdir('t')
         equal(succeeds(d, 't', 'cat /etc/marker; ls /opt'), 'one\ndata\nmarker\n')
+
+
+@case
+def an_unmount_from_outside_ends_the_daemon_though_a_slot_has_a_copy_of_the_mount():
+    with overlaid() as d:
+        d.mkdir('t')
+        d.rmdir('t')
+        d.wait_ready()  # a slot that was started after the mount
+        equal(run(['fusermount3', '-u', d.mnt]).returncode, 0)
+        d.wait_end()
 
 
 @case
