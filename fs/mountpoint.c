@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -126,10 +127,13 @@ static int refuse_living(const char *path, struct error *err)
 		path, path);
 }
 
-/* 0, or the errno of a look at what is mounted there. */
+/* 0, or the errno of a look at what is mounted there. What stat(2) says of a dead mount the kernel
+ * may remember; statfs(2) is asked each time. */
 static int try_path(const char *path, struct stat *ret_st)
 {
-	return stat(path, ret_st) < 0 ? errno : 0;
+	struct statfs space;
+
+	return stat(path, ret_st) < 0 || statfs(path, &space) < 0 ? errno : 0;
 }
 
 static int detach_dead(const char *path, struct error *err)
