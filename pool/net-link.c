@@ -21,6 +21,8 @@ struct net_link {
 	struct net_link *prev, *next;
 	struct slot_net *slot;
 	bool outward;
+	unsigned target;                /* outward */
+	int error;                      /* of the last address that was tried; 0: there is none */
 	int near_fd;                    /* who came; -1: the relay has it */
 	int far_fd;                     /* being connected; -1: none, or the relay's */
 	struct net_addresses addresses; /* where to, in this order */
@@ -95,6 +97,8 @@ static void tune(int fd)
 static void handle_connected(struct net_link *link)
 {
 	stop_connecting(link);
+	if (link->outward)
+		net_note_target(link->slot->net, link->target, NULL);
 	tune(link->near_fd);
 	tune(link->far_fd);
 	if (net_relay_start(link->slot->net->loop, link->near_fd, link->far_fd, handle_relay_ended,
@@ -107,8 +111,9 @@ static void handle_connected(struct net_link *link)
 
 static void try_next(struct net_link *link);
 
-static void give_address_up(struct net_link *link)
+static void give_address_up(struct net_link *link, int error)
 {
+	link->error = error;
 	stop_connecting(link);
 	closep(&link->far_fd);
 	link->far_fd = -1;
@@ -123,20 +128,29 @@ static void handle_connecting(void *data, unsigned events)
 	socklen_t size = sizeof(error);
 
 	if (getsockopt(link->far_fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error != 0)
-		give_address_up(link);
+		give_address_up(link, error);
 	else
 		handle_connected(link);
 }
 
 static void handle_deadline(void *data)
 {
-	give_address_up(data);
+	give_address_up(data, ETIMEDOUT);
+}
+
+static bool await_connection(struct net_link *link)
+{
+	struct loop *loop = link->slot->net->loop;
+
+	return loop_watch_start(loop, link->far_fd, LOOP_WRITABLE, handle_connecting, link,
+		       &link->connecting, NULL) == 0 &&
+	       loop_timer_start(loop, CONNECT_MS, handle_deadline, link, &link->deadline, NULL) ==
+		       0;
 }
 
 /* far_fd is a new socket. */
 static void connect_far(struct net_link *link)
 {
-	struct loop *loop = link->slot->net->loop;
 	unsigned n = link->next_address;
 	int r = connect(link->far_fd, (struct sockaddr *)&link->addresses.list[n].address,
 		link->addresses.list[n].size);
@@ -145,12 +159,10 @@ static void connect_far(struct net_link *link)
 		handle_connected(link);
 		return;
 	}
-	if (errno != EINPROGRESS ||
-		loop_watch_start(loop, link->far_fd, LOOP_WRITABLE, handle_connecting, link,
-			&link->connecting, NULL) < 0 ||
-		loop_timer_start(loop, CONNECT_MS, handle_deadline, link, &link->deadline, NULL) <
-			0)
-		give_address_up(link);
+	if (errno != EINPROGRESS)
+		give_address_up(link, errno);
+	else if (!await_connection(link))
+		give_address_up(link, ENOMEM);
 }
 
 /* From init. */
@@ -161,9 +173,21 @@ static void handle_socket(void *data, int fd)
 	link->asked = NULL;
 	link->far_fd = fd < 0 ? -1 : fd;
 	if (fd < 0)
-		give_address_up(link);
+		give_address_up(link, -fd);
 	else
 		connect_far(link);
+}
+
+/* The daemon's own want of something says nothing of the target. */
+static void note_failure(const struct net_link *link)
+{
+	bool own = link->error == EMFILE || link->error == ENFILE || link->error == ENOBUFS ||
+		   link->error == ENOMEM;
+
+	if (!link->outward || own)
+		return;
+	net_note_target(link->slot->net, link->target,
+		link->error ? strerrordesc_np(link->error) : "the name has no address");
 }
 
 static void try_next(struct net_link *link)
@@ -171,6 +195,7 @@ static void try_next(struct net_link *link)
 	int family;
 
 	if (link->next_address >= link->addresses.count) {
+		note_failure(link);
 		link_end(link);
 		return;
 	}
@@ -183,7 +208,7 @@ static void try_next(struct net_link *link)
 	}
 	link->far_fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
 	if (link->far_fd < 0)
-		give_address_up(link);
+		give_address_up(link, errno);
 	else
 		connect_far(link);
 }
@@ -215,6 +240,7 @@ static void begin_outward(struct net_link *link, unsigned number)
 	struct net *net = link->slot->net;
 	const struct net_target *target = &net->targets.targets[number];
 
+	link->target = number;
 	link->resolving.done = handle_resolved;
 	link->resolving.data = link;
 	if (!target->is_name) {

@@ -35,6 +35,7 @@ struct net_lookup;
 
 enum {
 	CONNECT_MS = 10000,     /* an address that does not answer */
+	QUIET_MS = 60000,       /* between two words about a target that comes and goes */
 	PAUSE_MS = 100,         /* no descriptors left: who knocks waits so long */
 	ADDRESSES_MAX = 8,      /* of a name */
 	ACCEPTED_PER_TURN = 16, /* others must have their turn */
@@ -54,6 +55,12 @@ struct net {
 	struct net_targets targets;
 	struct net_lookup **lookups; /* by target; NULL where none is wanted */
 	bool lookup_at_work;
+	struct net_target_state {
+		bool failing;
+		uint64_t said_ms;
+	} * states; /* by target */
+	net_target_fn *on_target;
+	void *on_target_data;
 	struct net_nats nats;
 	struct sockaddr_storage bind_address; /* of bind_host, without a port */
 	socklen_t bind_size;
@@ -104,6 +111,11 @@ void net_doors_update(struct slot_net *slot);
 /* There is no room at all now: all doors of the slot are shut for a moment. */
 void net_doors_pause(struct slot_net *slot);
 void net_handle_pause_over(void *data); /* of slot_net::pause; data is the slot_net */
+
+/* net.c */
+
+/* What a connection to the target has come to; NULL: it was made. */
+void net_note_target(struct net *net, unsigned target, const char *why);
 
 /* net-link.c */
 

@@ -150,8 +150,9 @@ static int fill(struct net *net, struct error *err)
 	if (r < 0)
 		return r;
 	net->lookups = calloc(net->targets.count + 1, sizeof(struct net_lookup *));
+	net->states = calloc(net->targets.count + 1, sizeof(*net->states));
 	net->port_fds = malloc(net->slot_count * sizeof(int));
-	if (!net->lookups || !net->port_fds)
+	if (!net->lookups || !net->states || !net->port_fds)
 		return error_set(err, ENOMEM, "no memory for the slots' network");
 	for (unsigned i = 0; i < net->slot_count; i++)
 		net->port_fds[i] = -1;
@@ -180,6 +181,26 @@ int net_create(
 	return 0;
 }
 
+void net_on_target(struct net *net, net_target_fn *fn, void *data)
+{
+	net->on_target = fn;
+	net->on_target_data = data;
+}
+
+void net_note_target(struct net *net, unsigned target, const char *why)
+{
+	struct net_target_state *state = &net->states[target];
+	uint64_t now = loop_now_ms();
+
+	if (state->failing == (why != NULL) || !net->on_target)
+		return;
+	if (why && state->said_ms && now - state->said_ms < QUIET_MS)
+		return;
+	state->failing = why != NULL;
+	state->said_ms = now;
+	net->on_target(net->on_target_data, net->config->slot.reach.words[target], why);
+}
+
 void net_destroy(struct net *net)
 {
 	if (!net)
@@ -189,6 +210,7 @@ void net_destroy(struct net *net)
 	for (unsigned i = 0; net->port_fds && i < net->slot_count; i++)
 		closep(&net->port_fds[i]);
 	free(net->port_fds);
+	free(net->states);
 	net_targets_fini(&net->targets);
 	free(net);
 }

@@ -43,6 +43,12 @@ enum {
  */
 int net_create(
 	struct loop *loop, const struct config *config, struct net **ret_net, struct error *err);
+/*
+ * A target of `reach` cannot be reached any more (why), or can be again (NULL), as the latest
+ * connection has shown. About one that comes and goes no more than once a minute.
+ */
+typedef void net_target_fn(void *data, const char *target, const char *why);
+void net_on_target(struct net *net, net_target_fn *fn, void *data);
 void net_destroy(struct net *net); /* after every slot_net. Accepts NULL */
 
 /* The part of slot `number` (less than [pool] slots). */

@@ -4,6 +4,7 @@
  *
  *	pool.c        the pool as a whole: create, start, stop, views
  *	lending.c     the queue, lending and giving back
+ *	pool-net.c    the slots' network, made; URLs of ports
  *	slot-cycle.c  one slot's way through its states; the only writer of slot::state
  *	slot-run.c    commands in a lent slot
  *	slot-notes.c  what is remembered of a slot for whoever looks
@@ -172,6 +173,9 @@ struct slot {
 void pool_wake(struct pool *pool); /* at the next turn of the loop: serves the queue, tells who
 				      waits for start or stop */
 void random_word(char word[RANDOM_WORD]);
+
+/* pool-net.c: the network of all slots, before any starts */
+int pool_open_net(struct pool *pool, struct error *err);
 
 /* lending.c */
 void lending_serve(struct pool *pool);

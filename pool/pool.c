@@ -14,7 +14,6 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/strbuf.h"
 #include "config/settings.h"
 #include "pool/bubble.h"
 #include "pool/cgroup.h"
@@ -380,15 +379,6 @@ static int open_places(struct pool *pool, struct error *err)
 	return r;
 }
 
-static int open_net(struct pool *pool, struct error *err)
-{
-	int r = net_create(pool->loop, pool->config, &pool->net, err);
-
-	for (unsigned i = 0; r == 0 && i < pool->slot_count; i++)
-		r = slot_net_create(pool->net, i, &pool->slots[i]->net, err);
-	return r;
-}
-
 static int open_kit(struct pool *pool, struct error *err)
 {
 	CLEANUP(freep) char *etc_path = absolute(pool->config->dressage.state_dir, "etc");
@@ -446,7 +436,7 @@ static int pool_fill(struct pool *pool, struct error *err)
 	if (r == 0)
 		r = create_slots(pool, err);
 	if (r == 0)
-		r = open_net(pool, err);
+		r = pool_open_net(pool, err);
 	if (r == 0)
 		r = open_cgroups(pool, err);
 	if (r == 0)
@@ -532,29 +522,6 @@ const char *pool_cgroups(const struct pool *pool)
 const char *pool_cgroups_error(const struct pool *pool)
 {
 	return pool->cgroups ? "" : pool->cgroups_error.text;
-}
-
-static bool is_v6(const char *host)
-{
-	return strchr(host, ':') != NULL;
-}
-
-int slot_url(struct slot *slot, uint16_t port, struct strbuf *out, struct error *err)
-{
-	const char *host = slot->pool->config->pool.advertise_ip;
-	uint16_t host_port;
-	int r = slot_net_open_port(slot->net, port, &host_port, err);
-
-	if (r < 0)
-		return r;
-	host = host[0] ? host : "127.0.0.1";
-	strbuf_addf(out, is_v6(host) ? "http://[%s]:%u" : "http://%s:%u", host, host_port);
-	return 0;
-}
-
-uint16_t slot_own_port(const struct slot *slot)
-{
-	return slot_net_own_port(slot->net);
 }
 
 int slot_root_fd(const struct slot *slot)

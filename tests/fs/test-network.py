@@ -399,6 +399,11 @@ try: print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 30).recv(1)
 except ConnectionResetError: print("reset")
 ''', host, port)
                 equal(out, 'reset\n')
+                events = [json.loads(line) for line in d.read('events').splitlines()]
+                equal([e['to'] for e in events if e['id'] == f'{host}:{port}'], ['UNREACHABLE'])
+            nobody.listen()
+            python(d, 't', PRELUDE + 'socket.create_connection(("127.0.0.1", int(sys.argv[1])), 30)', nobody.getsockname()[1])
+            eventually(lambda: '"to":"REACHED"' in d.read('events'), 'it is said that it can be reached again')
 
 
 @case
