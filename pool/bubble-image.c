@@ -45,14 +45,19 @@ static int check_not_the_machines(const char *rootfs, struct error *err)
 		rootfs);
 }
 
+static int check_for_overlay(const char *rootfs, struct error *err)
+{
+	int r = check_not_the_machines(rootfs, err);
+
+	return r < 0 ? r : check_owner(rootfs, err);
+}
+
 static int fill_rootfs(const struct bubble_kit *kit, struct bubble_image *image, struct error *err)
 {
 	int r = rootfs_check(image->rootfs, err);
 
 	if (r == 0 && kit->config->slot.overlay)
-		r = check_owner(image->rootfs, err);
-	if (r == 0 && kit->config->slot.overlay)
-		r = check_not_the_machines(image->rootfs, err);
+		r = check_for_overlay(image->rootfs, err);
 	else if (r == 0)
 		r = rootfs_add_words(
 			&image->mounts, image->rootfs, &kit->config->slot.readonly_mounts, err);
