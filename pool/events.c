@@ -81,6 +81,7 @@ static char *render(uint64_t seq, const struct event *event, const char *more)
 {
 	CLEANUP(strbuf_fini) struct strbuf line = STRBUF_INIT;
 	struct timespec now;
+	char *text, *fitting;
 	size_t size;
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
@@ -96,7 +97,9 @@ static char *render(uint64_t seq, const struct event *event, const char *more)
 	if (event->why && *event->why)
 		add_text(&line, "why", event->why);
 	strbuf_adds(&line, "}\n");
-	return strbuf_take(&line, &size);
+	text = strbuf_take(&line, &size);
+	fitting = text ? realloc(text, size + 1) : NULL; /* ten thousand are kept */
+	return fitting ? fitting : text;
 }
 
 static bool is_command(const struct event *event)

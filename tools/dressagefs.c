@@ -50,11 +50,17 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-/* By default each worker gets a heap of its own, which keeps for ever what its busiest moment took;
- * what a thread needs often it has cached anyway. */
-static void share_heaps(void)
+enum { LARGE_BLOCK = 264 << 10 };
+
+/*
+ * By default each worker gets a heap of its own, which keeps for ever what its busiest moment took;
+ * what a thread needs often it has cached anyway. And by default the first large reply moves the
+ * next ones into the heap, where they leave holes.
+ */
+static void keep_heaps_small(void)
 {
 	(void)mallopt(M_ARENA_MAX, 2);
+	(void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
 }
 
 static int load_config(
@@ -108,7 +114,7 @@ int main(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	raise_descriptor_limit();
-	share_heaps();
+	keep_heaps_small();
 	code = EXIT_SUCCESS;
 	if (run(argc, argv, &options, &err) < 0) {
 		code = EXIT_FAILURE;
