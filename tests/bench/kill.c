@@ -78,11 +78,13 @@ static double time_kill(struct slot *slot, const struct kind *kind)
 		(char *)"./wild-tree", (char *)"up", (char *)kind->name, (char *)kind->count, NULL};
 	const struct command command = {.argv = argv};
 	const struct command wait = {.script = (char *)"read -r line <up"};
-	struct run_outcome tree;
+	struct run_outcome herald, tree;
 	double start;
 
+	run_begin(slot, &herald, &wait); /* first: the tree may leave no room */
 	run_begin(slot, &tree, &command);
-	run(slot, &wait);
+	pool_fixture_wait(&f, &herald.ended);
+	run_fini(&herald);
 	start = now_us();
 	operation_cancel(tree.op);
 	pool_fixture_wait(&f, &tree.ended);
