@@ -23,20 +23,18 @@
  * Leases come and go without the kernel's doing, so their names are looked up each time; every
  * other name stands for the same node as long as its directory is there.
  */
-enum { FIXED_NAME_SEC = 3600, LEASE_ATTR_SEC = 1 };
+enum { FIXED_NAME_SEC = 3600, FIXED_ATTR_SEC = 1 };
 
 /*
  * Each component of a path costs one GETATTR more where its attributes are not remembered. Those of
- * the root never change, those of a lease's directory as good as never. Of the others the owner
- * and mode never do, and times and links may lag by the kernel's smallest unit, a jiffy or two. A
- * file's size has to be exact.
+ * the root and of a lease's directory as good as never change; a second, since a dead mount has to
+ * look dead. Of the others the owner and mode never do, and times and links may lag by the kernel's
+ * smallest unit, a jiffy or two. A file's size has to be exact.
  */
 static double attr_timeout(enum node_kind kind)
 {
-	if (kind == NODE_ROOT)
-		return FIXED_NAME_SEC;
-	if (kind == NODE_LEASE)
-		return LEASE_ATTR_SEC;
+	if (kind == NODE_ROOT || kind == NODE_LEASE)
+		return FIXED_ATTR_SEC;
 	return node_is_directory(kind) ? 1e-9 : 0;
 }
 
