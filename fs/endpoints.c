@@ -57,6 +57,13 @@ int endpoints_find(const struct node *parent, const char *name, struct node *ret
 	return 0;
 }
 
+int endpoints_check(const struct node *node, struct error *err)
+{
+	CLEANUP(strbuf_fini) struct strbuf url = STRBUF_INIT;
+
+	return lease_url(node->lease, (uint16_t)node->object, &url, err);
+}
+
 void endpoints_each(const struct node *parent, tree_visit_fn *visit, void *data)
 {
 	const struct sandbox_service *service;

@@ -8,6 +8,8 @@
 
 #include "fs/tree.h"
 
+struct error;
+
 /* An endpoint's object is its lease's serial and the port inside. */
 static inline uint64_t endpoint_serial(uint64_t object)
 {
@@ -17,6 +19,9 @@ static inline uint64_t endpoint_serial(uint64_t object)
 /* A service's name, as lease-name.h has it, or a port. -ENOENT; -ENOTCONN, -ESTALE, -EMFILE as
  * lease_url(). */
 int endpoints_find(const struct node *parent, const char *name, struct node *ret_node);
+/* Whether an endpoint that was found has a URL still: the kernel remembers names for a while.
+ * Errors as lease_url(). */
+int endpoints_check(const struct node *node, struct error *err);
 /* The services. */
 void endpoints_each(const struct node *parent, tree_visit_fn *visit, void *data);
 

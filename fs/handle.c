@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "fs/control.h"
+#include "fs/endpoints.h"
 #include "fs/growing.h"
 #include "fs/handle-private.h"
 #include "fs/inode.h"
@@ -73,13 +74,15 @@ static bool opens_for_writing(const struct request *request)
 	return (request->file.flags & O_ACCMODE) != O_RDONLY;
 }
 
-/* What stands in the way of opening it so: root passes every mode. */
+/* What stands in the way of opening it so: root passes every mode, a known name outlives a slot. */
 static int check_open(const struct request *request, const struct node *node, struct error *err)
 {
 	const struct node_type *type = node_type(node->kind);
 
 	if (opens_for_writing(request) && !type->verb && !type->holds)
 		return error_set(err, EACCES, "'%s' is not to be written", type->name);
+	if (node->kind == NODE_ENDPOINT)
+		return endpoints_check(node, err);
 	return 0;
 }
 

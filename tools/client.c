@@ -74,15 +74,22 @@ static char *configured_mountpoint(const struct client *client, struct error *er
 	return mountpoint;
 }
 
-static char *find_mount(const struct client *client, struct error *err)
+const char *client_given_mount(const struct client *client)
 {
 	const char *given = client->mount_option;
-	char *mount;
 
 	if (!given)
 		/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
 		given = getenv("DRESSAGE_MOUNT");
-	if (!given || !*given)
+	return given && *given ? given : NULL;
+}
+
+static char *find_mount(const struct client *client, struct error *err)
+{
+	const char *given = client_given_mount(client);
+	char *mount;
+
+	if (!given)
 		return configured_mountpoint(client, err);
 	mount = strdup(given);
 	need_memory(mount);

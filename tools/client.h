@@ -51,6 +51,8 @@ extern const struct client_command create_command, terminate_command, exec_comma
 	wait_command, ls_command, status_command, drain_command, undrain_command,
 	restart_slot_command, release_command, config_command, doctor_command;
 
+/* What --mount or $DRESSAGE_MOUNT says; NULL: neither does. */
+const char *client_given_mount(const struct client *client);
 /* Finds the mount and sees that a dressagefs answers there. Complains and returns EXIT_NO_DAEMON,
  * or EXIT_REFUSED for a broken configuration. */
 int client_connect(struct client *client);

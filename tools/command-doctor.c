@@ -71,7 +71,7 @@ static int load(struct client *client, struct config **ret_config, struct error 
 	const struct config_sources sources = {
 		.file = client->config_option,
 		.environ = (const char *const *)environ,
-		.mountpoint = client->mount_option,
+		.mountpoint = client_given_mount(client),
 	};
 
 	return config_load(&sources, ret_config, err);

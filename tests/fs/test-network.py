@@ -263,11 +263,16 @@ def a_lost_lease_has_no_endpoints_any_more(d):
     url = create(d, 't', 8000)['s8000']
     number = d.slot_of('t')
     d.run('t', 'true')
+    names = [d.lease('t', 'endpoints', name) for name in ('s8000', '8001')]
+    for name in names:
+        check(d.read(name).startswith('http://'), name)
     os.kill(int(d.read('slots', f'{number:04}', 'pid')), 9)
     eventually(lambda: d.read('leases', 't', 'state') == 'LOST\n', 'LOST')
     check(is_reset(url), 'somebody answered')
     equal(os.listdir(d.lease('t', 'endpoints')), [])
     equal(d.json('leases', 't', 'lease.json')['endpoints'], {})
+    for name in names:
+        fails_with(errno.ENOTCONN, open, name)
     fails_with(errno.ENOTCONN, os.stat, d.lease('t', 'endpoints', '8002'))
 
 
