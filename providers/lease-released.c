@@ -4,24 +4,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
-#include <utlist.h>
+
+#include "base/cleanup.h"
+
+enum { PLACES_AT_FIRST = 64 };
 
 struct entry {
-	struct released_lease lease; /* its ids stand behind the entry */
 	uint64_t at_ms;
-	bool latest; /* of its trajectory: it stands in that hash */
-	UT_hash_handle by_id, by_trajectory;
-	struct entry *prev, *next;
-	char ids[];
+	unsigned slot;
+	uint32_t generation;
+	bool reusable;
+	char ids[]; /* of the lease, then of its trajectory */
+};
+
+/* Few ask for a lease that has ended, and most for one of the last: a table of hashes that is read
+ * from its end costs a quarter of the memory of an index. */
+struct place {
+	uint32_t id_hash, trajectory_hash;
+	struct entry *entry;
 };
 
 struct released_leases {
 	size_t max;
 	uint64_t keep_ms;
-	struct entry *entries; /* oldest first */
-	struct entry *by_id, *by_trajectory;
+	struct place *places; /* a ring, oldest first */
+	size_t capacity;      /* a power of two */
+	size_t first, count;
+	struct released_lease found;
 };
 
 struct released_leases *released_create(size_t max, uint64_t keep_ms)
@@ -35,102 +45,153 @@ struct released_leases *released_create(size_t max, uint64_t keep_ms)
 	return released;
 }
 
-static void drop(struct released_leases *released, struct entry *entry)
+static struct place *place_at(const struct released_leases *released, size_t n)
 {
-	DL_DELETE(released->entries, entry);
-	HASH_DELETE(by_id, released->by_id, entry);
-	if (entry->latest)
-		HASH_DELETE(by_trajectory, released->by_trajectory, entry);
-	free(entry);
+	return &released->places[(released->first + n) & (released->capacity - 1)];
+}
+
+static void drop_oldest(struct released_leases *released)
+{
+	free(take_ptr(&place_at(released, 0)->entry));
+	released->first++;
+	released->count--;
 }
 
 void released_destroy(struct released_leases *released)
 {
 	if (!released)
 		return;
-	while (released->entries)
-		drop(released, released->entries);
+	while (released->count > 0)
+		drop_oldest(released);
+	free(released->places);
 	free(released);
 }
 
 static void prune(struct released_leases *released, uint64_t now_ms)
 {
-	while (released->entries && now_ms - released->entries->at_ms >= released->keep_ms)
-		drop(released, released->entries);
-	while (released_count(released) > released->max)
-		drop(released, released->entries);
+	while (released->count > 0 &&
+		now_ms - place_at(released, 0)->entry->at_ms >= released->keep_ms)
+		drop_oldest(released);
+	while (released->count > released->max)
+		drop_oldest(released);
+}
+
+static bool make_room(struct released_leases *released)
+{
+	size_t capacity = released->capacity > 0 ? 2 * released->capacity : PLACES_AT_FIRST;
+	struct place *places;
+
+	if (released->count < released->capacity)
+		return true;
+	places = calloc(capacity, sizeof(*places));
+	if (!places)
+		return false;
+	for (size_t i = 0; i < released->count; i++)
+		places[i] = *place_at(released, i);
+	free(released->places);
+	released->places = places;
+	released->capacity = capacity;
+	released->first = 0;
+	return true;
+}
+
+static uint32_t hash(const char *id)
+{
+	uint32_t value;
+
+	HASH_VALUE(id, strlen(id), value);
+	return value;
+}
+
+static const char *trajectory_of(const struct entry *entry)
+{
+	return entry->ids + strlen(entry->ids) + 1;
 }
 
 static struct entry *make_entry(const struct released_lease *lease, uint64_t now_ms)
 {
 	size_t size = strlen(lease->lease_id) + 1 + strlen(lease->trajectory_id) + 1;
-	struct entry *entry = calloc(1, sizeof(*entry) + size);
+	struct entry *entry = malloc(sizeof(*entry) + size);
 
 	if (!entry)
 		return NULL;
-	entry->lease = *lease;
-	entry->lease.lease_id = entry->ids;
-	entry->lease.trajectory_id = stpcpy(entry->ids, lease->lease_id) + 1;
-	(void)stpcpy((char *)entry->lease.trajectory_id, lease->trajectory_id);
-	entry->at_ms = now_ms;
+	*entry = (struct entry){.at_ms = now_ms,
+		.slot = lease->slot,
+		.generation = lease->generation,
+		.reusable = lease->reusable};
+	(void)stpcpy(stpcpy(entry->ids, lease->lease_id) + 1, lease->trajectory_id);
 	return entry;
-}
-
-static void become_latest(struct released_leases *released, struct entry *entry)
-{
-	size_t len = strlen(entry->lease.trajectory_id);
-	struct entry *former;
-
-	HASH_FIND(by_trajectory, released->by_trajectory, entry->lease.trajectory_id, len, former);
-	if (former) {
-		HASH_DELETE(by_trajectory, released->by_trajectory, former);
-		former->latest = false;
-	}
-	HASH_ADD_KEYPTR(
-		by_trajectory, released->by_trajectory, entry->lease.trajectory_id, len, entry);
-	entry->latest = entry->by_trajectory.tbl != NULL;
 }
 
 void released_add(
 	struct released_leases *released, const struct released_lease *lease, uint64_t now_ms)
 {
-	struct entry *entry = make_entry(lease, now_ms);
+	struct entry *entry = make_room(released) ? make_entry(lease, now_ms) : NULL;
 
 	if (!entry)
 		return;
-	HASH_ADD_KEYPTR(by_id, released->by_id, entry->lease.lease_id,
-		strlen(entry->lease.lease_id), entry);
-	if (!entry->by_id.tbl) {
-		free(entry);
-		return;
-	}
-	DL_APPEND(released->entries, entry);
-	become_latest(released, entry);
+	released->count++;
+	*place_at(released, released->count - 1) = (struct place){.id_hash = hash(lease->lease_id),
+		.trajectory_hash = hash(lease->trajectory_id),
+		.entry = entry};
 	prune(released, now_ms);
+}
+
+static struct entry *find_lease(const struct released_leases *released, const char *lease_id)
+{
+	uint32_t wanted = hash(lease_id);
+
+	for (size_t i = released->count; i-- > 0;) {
+		const struct place *place = place_at(released, i);
+
+		if (place->id_hash == wanted && strcmp(place->entry->ids, lease_id) == 0)
+			return place->entry;
+	}
+	return NULL;
+}
+
+static struct entry *find_latest(const struct released_leases *released, const char *trajectory_id)
+{
+	uint32_t wanted = hash(trajectory_id);
+
+	for (size_t i = released->count; i-- > 0;) {
+		const struct place *place = place_at(released, i);
+
+		if (place->trajectory_hash == wanted &&
+			strcmp(trajectory_of(place->entry), trajectory_id) == 0)
+			return place->entry;
+	}
+	return NULL;
 }
 
 void released_set_reusable(struct released_leases *released, const char *lease_id)
 {
-	struct entry *entry;
+	struct entry *entry = find_lease(released, lease_id);
 
-	HASH_FIND(by_id, released->by_id, lease_id, strlen(lease_id), entry);
 	if (entry)
-		entry->lease.reusable = true;
+		entry->reusable = true;
 }
 
 const struct released_lease *released_find(
 	struct released_leases *released, const char *id, uint64_t now_ms)
 {
-	struct entry *entry;
+	const struct entry *entry;
 
 	prune(released, now_ms);
-	HASH_FIND(by_id, released->by_id, id, strlen(id), entry);
+	entry = find_lease(released, id);
 	if (!entry)
-		HASH_FIND(by_trajectory, released->by_trajectory, id, strlen(id), entry);
-	return entry ? &entry->lease : NULL;
+		entry = find_latest(released, id);
+	if (!entry)
+		return NULL;
+	released->found = (struct released_lease){.lease_id = entry->ids,
+		.trajectory_id = trajectory_of(entry),
+		.slot = entry->slot,
+		.generation = entry->generation,
+		.reusable = entry->reusable};
+	return &released->found;
 }
 
 size_t released_count(const struct released_leases *released)
 {
-	return HASH_CNT(by_id, released->by_id);
+	return released->count;
 }
