@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/strbuf.h"
+#include "base/user.h"
 #include "config/settings.h"
 #include "fs/context.h"
 #include "fs/control.h"
@@ -216,6 +217,10 @@ static int mount_failed(const struct filesystem *fs, struct error *err)
 		return error_set(err, ENODEV,
 			"cannot mount at '%s': there is no /dev/fuse; load the module (modprobe fuse), or give the container that device",
 			fs->mountpoint.path);
+	if (geteuid() != 0 && !user_has_name(getuid()))
+		return error_set(err, EPERM,
+			"cannot mount at '%s': fusermount3 refuses users without a name, and %u has none: add a line for it to /etc/passwd",
+			fs->mountpoint.path, (unsigned)getuid());
 	if (access("/dev/fuse", R_OK | W_OK) < 0)
 		return error_set(err, EACCES,
 			"cannot mount at '%s': /dev/fuse is closed to this user (chmod 666 /dev/fuse as root)",

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/user.h"
 #include "config/settings.h"
 #include "pool/cgroup.h"
 #include "tools/doctor.h"
@@ -67,6 +68,11 @@ static void check_fusermount(struct doctor *doctor)
 	else if (st.st_uid != 0 || !(st.st_mode & S_ISUID))
 		doctor_fail(doctor, "chmod u+s it as root, or install the package fuse3 anew",
 			"fusermount3 is not setuid root: it cannot mount for a plain user");
+	if (!user_has_name(getuid()))
+		doctor_fail(doctor,
+			"add a line for it to /etc/passwd, or run as a user who has one",
+			"user %u has no name: fusermount3 refuses to mount for it",
+			(unsigned)getuid());
 }
 
 void check_fuse(struct doctor *doctor)

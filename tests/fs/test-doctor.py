@@ -104,6 +104,24 @@ def a_closed_dev_fuse_is_a_failure_for_a_plain_user():
 
 
 @case
+def a_user_without_a_name_is_a_failure_and_the_daemons_start_says_so():
+    need_root()
+    nameless = 54321
+    try:
+        raise Skip(f'{nameless} is {pwd.getpwuid(nameless).pw_name} here')
+    except KeyError:
+        pass
+    with Scratch() as work:
+        os.chown(work, nameless, nameless)
+        found, code = doctor(work, user=(nameless, nameless))
+        equal((code, level(found, 'fuse')), (1, 'fail'))
+        contains(' '.join(line[1] for line in found['fuse']), f'user {nameless} has no name')
+        done = run([DRESSAGEFS, '-o', 'pool.slots=1', f'{work}/mnt'], env=place(work), user=(nameless, nameless))
+        equal(done.returncode, 1, done.stderr)
+        contains(done.stderr, f'users without a name, and {nameless} has none')
+
+
+@case
 def a_plain_user_in_group_0_is_a_failure_and_one_that_opens_more_is_named():
     need_root()
     with Scratch() as work:
