@@ -162,7 +162,8 @@ struct slot {
 
 	struct error last_error;
 	bool ping_pending;
-	uint64_t last_pong_ms, ready_ms;
+	uint64_t last_pong_ms;
+	uint64_t ready_ms;     /* 0: not since the last failure */
 	struct error kill_why; /* code != 0: we killed it for this */
 	unsigned failures;     /* in a row */
 	struct loop_timer *retry;

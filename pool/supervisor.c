@@ -131,6 +131,7 @@ void supervisor_retry(struct slot *slot)
 
 	if (slot->ready_ms && loop_now_ms() - slot->ready_ms > HEALTHY_MS)
 		slot->failures = 0;
+	slot->ready_ms = 0; /* or every failure half a minute after it would be the first */
 	slot->failures++;
 	(void)getrandom(&random, sizeof(random), GRND_NONBLOCK);
 	if (loop_timer_start(slot->pool->loop, supervisor_backoff_ms(slot->failures, random),

@@ -446,6 +446,37 @@ static void let_go(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, __WALL), pid);
 }
 
+/* As if its last READY had been so long ago. */
+static void was_ready_before(struct slot *slot, uint64_t ms)
+{
+	assert_true(slot->ready_ms > 0);
+	slot->ready_ms = loop_now_ms() - ms;
+}
+
+static void only_the_first_failure_after_a_good_half_minute_begins_the_backoff_anew(void **state)
+{
+	struct pool_fixture *f = make_moody(1);
+	struct slot *slot = pool_slot(f->pool, 0);
+
+	start(f);
+	for (unsigned round = 0; round < 2; round++) {
+		pool_fixture_wait_state(f, slot, SLOT_READY);
+		was_ready_before(slot, 40000);
+		set_mood(f, "fail-0000", true);
+		assert_int_equal(kill(slot_view(slot).pid, SIGKILL), 0);
+		for (unsigned failures = 1; failures <= 3; failures++) {
+			uint32_t generation = slot_view(slot).generation;
+
+			while (slot_view(slot).failures != failures || !slot->retry) {
+				assert_in_range(slot_view(slot).generation - generation, 0, 1);
+				pool_fixture_turn(f);
+			}
+		}
+		set_mood(f, "fail-0000", false);
+	}
+	pool_fixture_fini(f);
+}
+
 static void a_kill_that_does_not_end_is_said_and_holds_up_no_other_slot(void **state)
 {
 	CLEANUP(strbuf_fini) struct strbuf lines = STRBUF_INIT;
@@ -574,6 +605,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(an_init_that_is_silent_for_too_long_is_killed_and_started_again),
 		cmocka_unit_test(an_operator_restarts_what_nobody_holds),
 		cmocka_unit_test(an_operator_does_not_wait_for_the_next_try),
+		cmocka_unit_test(
+			only_the_first_failure_after_a_good_half_minute_begins_the_backoff_anew),
 		cmocka_unit_test(a_kill_that_does_not_end_is_said_and_holds_up_no_other_slot),
 		cmocka_unit_test(a_stop_that_waits_for_a_stuck_slot_ends_and_clears_the_others),
 		/* only root may mount: */
