@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* slots/NNNN/health, and the logs of slots and leases. */
-#include "base/clock.h"
-#include "base/loop.h"
 #include "base/strbuf.h"
 #include "fs/control.h"
 #include "fs/render.h"
@@ -36,9 +34,9 @@ static double checked_at(const struct slot_view *view)
 	bool down =
 		view->state == SLOT_FAILED || view->state == SLOT_DEAD || view->state == SLOT_LOST;
 
-	if (down || !view->last_pong_ms)
-		return down ? view->since : 0;
-	return unix_now() - (double)(loop_now_ms() - view->last_pong_ms) / 1000;
+	if (down)
+		return view->since;
+	return view->last_pong_at;
 }
 
 void render_slot_health(struct control *control, const struct node *node, struct strbuf *out)

@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/loop.h"
 #include "base/strbuf.h"
 #include "config/settings.h"
 #include "fs/control.h"
@@ -183,7 +182,7 @@ static void add_slot(
 	const struct control *control, const struct slot_view *view, struct strbuf *out)
 {
 	const struct lease *lease = holder_lease(control, view);
-	bool seen = view->last_pong_ms > 0;
+	bool seen = view->last_pong_at > 0;
 
 	strbuf_addf(out, "{\"slot\":%u,\"state\":\"%s\",\"generation\":%u,\"pid\":%d,\"lease\":",
 		view->number, slot_state_name(view->state), view->generation, (int)view->pid);
@@ -192,8 +191,7 @@ static void add_slot(
 	json_add_cstring(out, view->holder);
 	strbuf_addf(out, ",\"since\":%.3f,\"last_health\":", view->since);
 	if (seen)
-		strbuf_addf(out, "%.3f",
-			unix_now() - (double)(loop_now_ms() - view->last_pong_ms) / 1000);
+		strbuf_addf(out, "%.3f", view->last_pong_at);
 	else
 		strbuf_adds(out, "null");
 	strbuf_adds(out, ",\"last_error\":");

@@ -163,6 +163,7 @@ struct slot {
 	struct error last_error;
 	bool ping_pending;
 	uint64_t last_pong_ms;
+	double last_pong_at;   /* the same in Unix seconds */
 	uint64_t ready_ms;     /* 0: not since the last failure */
 	struct error kill_why; /* code != 0: we killed it for this */
 	unsigned failures;     /* in a row */
@@ -199,6 +200,8 @@ void slot_want_start(struct slot *slot);
 void slot_begin_release(struct slot *slot, enum reason reason);
 /* Kills what lives, clears what is dead; ends in EMPTY. */
 void slot_begin_stop(struct slot *slot);
+/* It has just given a sign of life. */
+void slot_note_life(struct slot *slot);
 /* SIGKILL to its init, whose death has a deadline from now on. */
 void slot_kill(struct slot *slot);
 /* Its start takes so long that others may start meanwhile; no change when too many do already. */

@@ -489,6 +489,7 @@ struct slot_view slot_view(const struct slot *slot)
 		.last_error = slot->last_error.text,
 		.since = slot->since,
 		.last_pong_ms = slot->last_pong_ms,
+		.last_pong_at = slot->last_pong_at,
 		.commands = slot->run_count - slot->late_runs,
 		.failures = slot->failures,
 	};

@@ -122,6 +122,7 @@ struct slot_view {
 	const char *last_error; /* "" when there was none */
 	double since;           /* Unix seconds of the last change of state */
 	uint64_t last_pong_ms;  /* loop_now_ms() of the last sign of life */
+	double last_pong_at;    /* the same in Unix seconds; 0: none yet */
 	unsigned commands;      /* running now */
 	unsigned failures;      /* starts that failed and deaths, in a row */
 };

@@ -307,12 +307,19 @@ static void handle_network_failed(void *data, const struct error *why)
 	bubble_kill(slot->bubble);
 }
 
+void slot_note_life(struct slot *slot)
+{
+	slot->last_pong_ms = loop_now_ms();
+	slot->last_pong_at = unix_now();
+}
+
 static void handle_ready(void *data)
 {
 	struct slot *slot = data;
 
 	slot->booted = true;
-	slot->last_pong_ms = slot->ready_ms = loop_now_ms();
+	slot_note_life(slot);
+	slot->ready_ms = slot->last_pong_ms;
 	slot_net_attach(slot->net, slot->bubble, slot->uid, slot->gid,
 		&(struct slot_net_hooks){
 			.up = handle_network_up, .failed = handle_network_failed, .data = slot});

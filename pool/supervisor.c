@@ -20,7 +20,7 @@ static void handle_pong(void *data, int r)
 
 	slot->ping_pending = false;
 	if (r == 0)
-		slot->last_pong_ms = loop_now_ms();
+		slot_note_life(slot);
 	if (r != -ETIMEDOUT || !slot->booted)
 		return;
 	(void)error_reason(&slot->kill_why, ETIMEDOUT, REASON_SLOT_LOST,

@@ -288,6 +288,15 @@ def log_lines(text):
 
 
 @case
+def the_last_sign_of_life_is_the_same_for_all_who_look(d):
+    def seen():
+        return (d.json('slots', '0000', 'health')['last_check'], d.json('status.json')['slots'][0]['last_health'])
+    times = sorted({when for _ in range(300) for when in seen()})
+    for before, after in zip(times, times[1:]):
+        check(after - before > 1, f'one moment is shown as {before} and {after}')
+
+
+@case
 def health_and_log_of_a_slot_follow_it_through_loss_and_reset(d):
     d.mkdir('ill')
     slot = f'{d.slot_of("ill"):04}'
