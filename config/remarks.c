@@ -13,6 +13,8 @@
 #include "config/setting.h"
 #include "config/suggest.h"
 
+enum { LEAST_MEMORY = 1 << 20 };
+
 /* NULL: met. Else why it is not. */
 static const char *unmet(const struct config *config, enum setting_need need)
 {
@@ -111,10 +113,21 @@ static int remark_row(struct config *config, const struct setting *row, struct e
 
 static int remark_memory(struct config *config, struct error *err)
 {
-	if (!config->slot.memory_max || config->slot.memory_high <= config->slot.memory_max)
+	uint64_t max = config->slot.memory_max;
+	int r = 0;
+
+	if (!max)
 		return 0;
-	return config_remark(config, LOG_LEVEL_WARN, err,
-		"slot.memory_high has no effect: it is above slot.memory_max");
+	if (config->slot.memory_high > max)
+		r = config_remark(config, LOG_LEVEL_WARN, err,
+			"slot.memory_high has no effect: it is above slot.memory_max");
+	if (r == 0 && max < LEAST_MEMORY)
+		r = config_remark(config, LOG_LEVEL_WARN, err,
+			"slot.memory_max is less than a shell needs; a number without K, M or G is bytes");
+	if (r == 0 && config->slot.storage == STORAGE_TMPFS && config->slot.size >= max)
+		r = config_remark(config, LOG_LEVEL_WARN, err,
+			"slot.size is not below slot.memory_max, and files on a tmpfs are memory: a slot is out of memory before its tmpfs is full");
+	return r;
 }
 
 static int remark_reach(struct config *config, struct error *err)

@@ -19,7 +19,7 @@ static uint64_t usage_of(const struct slot_limits *slot)
 
 bool slot_limits_memory_is_short(const struct slot_limits *slot)
 {
-	return slot->short_of > 0 && usage_of(slot) >= slot->short_of;
+	return slot->usage_fd >= 0 && usage_of(slot) >= slot->short_of;
 }
 
 static uint64_t count_in(int fd, const char *key)

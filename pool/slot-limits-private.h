@@ -36,13 +36,13 @@ struct slot_limits {
 	int joins[INIT_JOINS_MAX];
 	unsigned join_count;
 	int commands_fd, oom_fd, pids_fd;
-	int usage_fd;
+	int usage_fd;  /* -1: memory is not limited */
 	int high_fd;   /* memory.high; -1: none */
 	uint64_t high; /* bytes */
 	bool lifted;   /* for now there is none */
 	struct loop_watch *watch;
 	struct loop_timer *timer;
-	uint64_t short_of;             /* bytes in use from which its memory is short; 0: never */
+	uint64_t short_of;             /* bytes in use from which its memory is short */
 	char *paths[CONTROLLER_COUNT]; /* of cgroup v1; NULL: none */
 	bool left;
 	struct error why;

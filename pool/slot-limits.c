@@ -210,7 +210,7 @@ static uint64_t short_of(uint64_t max)
 {
 	uint64_t margin = max / 16 > SHORT_MARGIN ? max / 16 : SHORT_MARGIN;
 
-	return max > margin ? max - margin : 1;
+	return max > margin ? max - margin : 0;
 }
 
 int slot_limits_create(const struct limits *limits, unsigned slot, uint32_t generation,
@@ -223,8 +223,7 @@ int slot_limits_create(const struct limits *limits, unsigned slot, uint32_t gene
 	if (!made)
 		return error_set(err, ENOMEM, "no memory for a slot's limits");
 	made->commands_fd = made->oom_fd = made->pids_fd = made->usage_fd = made->high_fd = -1;
-	if (limits->config->slot.memory_max > 0)
-		made->short_of = short_of(limits->config->slot.memory_max);
+	made->short_of = short_of(limits->config->slot.memory_max);
 	(void)snprintf(name, sizeof(name), "slot-%04u-g%u", slot, generation);
 	r = make(made, limits, name, cgroup, err);
 	if (r < 0) {

@@ -150,6 +150,17 @@ def a_command_for_which_no_memory_is_left_dies_alone():
 
 
 @case
+def a_limit_that_no_command_can_keep_costs_commands_and_not_their_slot():
+    with Daemon(slots=1, options=('slot.memory_max=1K', 'slot.memory_high=0')) as d:
+        need(d, 'memory_max')
+        d.mkdir('t')
+        pid = d.read('slots', '0000', 'pid')
+        for _ in range(5):
+            equal(end(d.run('t', ['true'])), (-9, 'oom'))
+        equal((d.read('slots', '0000', 'pid'), d.read('slots', '0000', 'state')), (pid, 'LEASED\n'))
+
+
+@case
 def of_two_commands_at_once_only_the_one_that_failed_is_named(d):
     need(d, 'memory_max')
     d.mkdir('t')

@@ -375,19 +375,37 @@ static void reach_without_a_network_to_forward_is_remarked(void **state)
 		"slot.reach has no effect: slot.network is host");
 }
 
+static void assert_no_remark(const struct given *given, const char *text)
+{
+	struct loaded loaded = load(given);
+
+	assert_int_equal(loaded.r, 0);
+	assert_null(strstr(loaded.remarks.data, text));
+	unload(&loaded);
+}
+
 static void a_memory_mark_above_the_limit_is_remarked(void **state)
 {
 	static const char sentence[] =
 		"slot.memory_high has no effect: it is above slot.memory_max";
 	struct given given = {.options = NAMES("slot.memory_high=3G")};
-	struct loaded loaded;
 
 	assert_remarks(&given, sentence);
 	given.options = NAMES("slot.memory_high=3G", "slot.memory_max=0");
-	loaded = load(&given);
-	assert_int_equal(loaded.r, 0);
-	assert_null(strstr(loaded.remarks.data, sentence));
-	unload(&loaded);
+	assert_no_remark(&given, sentence);
+}
+
+static void a_memory_limit_that_is_too_small_is_remarked(void **state)
+{
+	assert_remarks(&(struct given){.options = NAMES("slot.memory_max=512")},
+		"slot.memory_max is less than a shell needs; a number without K, M or G is bytes");
+	assert_remarks(&(struct given){.options = NAMES("slot.storage=tmpfs", "slot.size=2G")},
+		"slot.size is not below slot.memory_max, and files on a tmpfs are memory");
+	assert_no_remark(&(struct given){.options = NAMES("slot.storage=tmpfs", "slot.size=2G",
+						 "slot.memory_max=0")},
+		"slot.size");
+	assert_no_remark(&(struct given){.options = NAMES("slot.storage=tmpfs", "slot.size=1G")},
+		"slot.size");
 }
 
 int main(void)
@@ -424,6 +442,7 @@ int main(void)
 		cmocka_unit_test(the_hosts_network_is_remarked),
 		cmocka_unit_test(reach_without_a_network_to_forward_is_remarked),
 		cmocka_unit_test(a_memory_mark_above_the_limit_is_remarked),
+		cmocka_unit_test(a_memory_limit_that_is_too_small_is_remarked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
