@@ -144,6 +144,25 @@ static const struct net_target *same_name(const struct net_targets *targets, uns
 	return NULL;
 }
 
+static bool is_listed(const struct net_targets *targets, struct in_addr address)
+{
+	for (unsigned i = 0; i < targets->count; i++)
+		if (!targets->targets[i].is_name && targets->targets[i].family == AF_INET &&
+			targets->targets[i].v4.s_addr == address.s_addr)
+			return true;
+	return false;
+}
+
+/* No other name's, whose numbers differ by less than the count, and no listed machine's own. */
+static struct in_addr choose_address(const struct net_targets *targets, unsigned number)
+{
+	struct in_addr address = {htonl(NAMES_NET + 1 + number)};
+
+	while (is_listed(targets, address))
+		address.s_addr = htonl(ntohl(address.s_addr) + targets->count);
+	return address;
+}
+
 static int add_name(struct net_targets *targets, unsigned number, struct error *err)
 {
 	struct net_target *target = &targets->targets[number];
@@ -152,7 +171,7 @@ static int add_name(struct net_targets *targets, unsigned number, struct error *
 	if (same)
 		target->v4 = same->v4;
 	else
-		target->v4.s_addr = htonl(NAMES_NET + 1 + number);
+		target->v4 = choose_address(targets, number);
 	return add_v4(targets, number, target->v4, err);
 }
 

@@ -21,10 +21,10 @@ int lease_name_encode(const char *id, size_t size, char *ret_name, struct error 
 	size_t len = 0;
 
 	if (!size || size > LEASE_NAME_MAX)
-		return error_set(err, EINVAL, "a trajectory id has 1 to %d bytes, this has %zu",
+		return error_set(err, EINVAL, "a name has 1 to %d bytes, this has %zu",
 			(int)LEASE_NAME_MAX, size);
 	if (memchr(id, '\0', size) || !utf8_valid(id, size))
-		return error_set(err, EINVAL, "a trajectory id is UTF-8 without NUL");
+		return error_set(err, EINVAL, "a name is UTF-8 without NUL");
 	for (size_t i = 0; i < size && len <= LEASE_NAME_MAX; i++) {
 		unsigned char c = (unsigned char)id[i];
 
@@ -38,7 +38,7 @@ int lease_name_encode(const char *id, size_t size, char *ret_name, struct error 
 	}
 	if (len > LEASE_NAME_MAX)
 		return error_set(err, EINVAL,
-			"the trajectory id is too long for a directory's name, where '%%', '/' and control "
+			"it is too long for a name in a directory, where '%%', '/' and control "
 			"characters take three bytes");
 	memcpy(ret_name, name, len);
 	ret_name[len] = '\0';

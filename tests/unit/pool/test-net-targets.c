@@ -76,6 +76,14 @@ static void a_name_has_an_address_of_its_own_whatever_the_port_and_the_case(void
 		"198.18.0.1:80>0 198.18.0.2:80>1 198.18.0.1:443>2");
 }
 
+static void a_name_never_has_the_address_of_a_listed_machine(void **state)
+{
+	assert_inside(WORDS("a.test:80", "198.18.0.1:80", "b.test:80", "198.18.0.4:1"),
+		"198.18.0.5:80>0 198.18.0.1:80>1 198.18.0.3:80>2 198.18.0.4:1>3");
+	assert_inside(WORDS("a.test:80", "198.18.0.1:80", "198.18.0.4:80"),
+		"198.18.0.7:80>0 198.18.0.1:80>1 198.18.0.4:80>2");
+}
+
 static void localhost_is_the_slots_own_loopback_of_both_kinds(void **state)
 {
 	assert_inside(WORDS("localhost:80"), "127.0.0.1:80>0 [::1]:80>0?");
@@ -133,6 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_address_is_listened_on_as_it_is),
 		cmocka_unit_test(a_name_has_an_address_of_its_own_whatever_the_port_and_the_case),
+		cmocka_unit_test(a_name_never_has_the_address_of_a_listed_machine),
 		cmocka_unit_test(localhost_is_the_slots_own_loopback_of_both_kinds),
 		cmocka_unit_test(what_is_said_twice_is_listened_on_once),
 		cmocka_unit_test(names_stand_in_hosts_once_and_localhost_does_not),

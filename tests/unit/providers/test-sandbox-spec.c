@@ -167,6 +167,8 @@ static void wrong_types_and_ranges_are_named(void **state)
 static void bad_services_are_named_by_number(void **state)
 {
 	refuse("{\"trajectory_id\": \"t\", \"services\": {}}", "'services' must be a list");
+	refuse("{\"trajectory_id\": \"t\", \"services\": [{\"name\": \"\", \"port\": 1}]}",
+		"number 1: 'name': a name has 1 to 255 bytes, this has 0");
 	refuse(SERVICES("3"), "number 1: must be an object, not a number");
 	refuse(SERVICES("{\"name\": \"a\"}"), "number 1: 'port' (a whole number) is missing");
 	refuse(SERVICES("{\"port\": 1}"), "'name' (a string) is missing");
