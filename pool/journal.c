@@ -61,6 +61,7 @@ struct journal {
 	pthread_mutex_t lock; /* guards every field after it; leaf */
 	struct item_list queue, written;
 	bool busy, closing;
+	bool reading; /* the loop uses db: the thread keeps off */
 };
 
 static void list_init(struct item_list *list)
@@ -156,7 +157,7 @@ static void *journal_thread(void *arg)
 	for (;;) {
 		struct item *items;
 
-		while (!journal->queue.first && !journal->closing)
+		while ((journal->reading || !journal->queue.first) && !journal->closing)
 			pthread_cond_wait(&journal->wake, &journal->lock);
 		items = list_take(&journal->queue);
 		if (!items)
@@ -283,35 +284,48 @@ void journal_close(struct journal *journal)
 	close_files(journal);
 }
 
-/* Only the loop fills the queue, so a thread that is idle now stays idle for the rest of the
- * caller's function. */
-static void wait_idle(struct journal *journal)
+/* The connection is one thread's at a time: what a visitor puts waits until the visit is over. */
+static struct journal_db *begin_reading(struct journal *journal)
 {
 	assert(loop_is_mine(journal->loop));
 	pthread_mutex_lock(&journal->lock);
 	while (journal->busy || journal->queue.first)
 		pthread_cond_wait(&journal->idle_again, &journal->lock);
+	journal->reading = true;
 	pthread_mutex_unlock(&journal->lock);
+	return journal->db;
+}
+
+static int end_reading(struct journal *journal, int r)
+{
+	pthread_mutex_lock(&journal->lock);
+	journal->reading = false;
+	pthread_cond_signal(&journal->wake);
+	pthread_mutex_unlock(&journal->lock);
+	return r;
 }
 
 int journal_each_slot(
 	struct journal *journal, journal_slot_fn *visit, void *data, struct error *err)
 {
-	wait_idle(journal);
-	return journal_db_each_slot(journal->db, visit, data, err);
+	struct journal_db *db = begin_reading(journal);
+
+	return end_reading(journal, journal_db_each_slot(db, visit, data, err));
 }
 
 int journal_each_lease(
 	struct journal *journal, journal_lease_fn *visit, void *data, struct error *err)
 {
-	wait_idle(journal);
-	return journal_db_each_lease(journal->db, visit, data, err);
+	struct journal_db *db = begin_reading(journal);
+
+	return end_reading(journal, journal_db_each_lease(db, visit, data, err));
 }
 
 int journal_reset(struct journal *journal, struct error *err)
 {
-	wait_idle(journal);
-	return journal_db_reset(journal->db, err);
+	struct journal_db *db = begin_reading(journal);
+
+	return end_reading(journal, journal_db_reset(db, err));
 }
 
 static struct item *spare_item(struct journal *journal)

@@ -136,6 +136,37 @@ static void rows_outlive_the_daemon(void **state)
 		f->seen.data, "3 g7 LOST 1234@99 /d \nlease-1 t/1\n ACTIVE '' 3 g7 1.5 0.0 {}\n");
 }
 
+static void put_last_and_note(void *data, const struct journal_slot *slot)
+{
+	struct fixture *f = data;
+	struct journal_slot last = slot_row;
+
+	note_slot(f, slot);
+	if (slot->slot != 0)
+		return;
+	last.slot = 99;
+	last.state = "LOST";
+	journal_put_slot(f->journal, &last, NULL, NULL);
+	(void)usleep(200 * 1000); /* time enough for one who does not wait */
+}
+
+/* Else two threads use one connection at once, which damages the journal. */
+static void what_a_visitor_puts_is_written_after_the_visit(void **state)
+{
+	struct fixture *f = *state;
+	struct journal_slot row = slot_row;
+
+	open_journal(f);
+	for (row.slot = 0; row.slot < 100; row.slot++)
+		journal_put_slot(f->journal, &row, NULL, NULL);
+	assert_int_equal(journal_each_slot(f->journal, put_last_and_note, f, NULL), 0);
+	assert_non_null(strstr(f->seen.data, "\n98 g7 LEASED "));
+	assert_non_null(strstr(f->seen.data, "\n99 g7 LEASED "));
+	strbuf_clear(&f->seen);
+	assert_int_equal(journal_each_slot(f->journal, note_slot, f, NULL), 0);
+	assert_non_null(strstr(f->seen.data, "\n99 g7 LOST "));
+}
+
 static void a_dropped_lease_and_a_reset_journal_are_empty(void **state)
 {
 	struct fixture *f = *state;
@@ -298,6 +329,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(rows_outlive_the_daemon),
+		CASE(what_a_visitor_puts_is_written_after_the_visit),
 		CASE(a_dropped_lease_and_a_reset_journal_are_empty),
 		CASE(every_commit_is_told_once_and_on_the_loop),
 		CASE(a_second_daemon_is_refused_and_told_the_first_ones_pid),
