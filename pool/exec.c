@@ -23,6 +23,8 @@
 
 /* What an exec waits for; each is a time of loop_now_ms(), 0 when it waits for no such thing. One
  * timer serves them all. */
+enum { LATE_MS = 500 };
+
 enum deadline {
 	DEADLINE_TIMEOUT,
 	DEADLINE_IDLE,
@@ -322,11 +324,20 @@ static void rest(struct exec *exec)
 	arm(exec);
 }
 
+/* The daemon, or the machine, stood still: what came meanwhile is heard before it is judged. */
+static void put_off_when_late(struct exec *exec, enum deadline which, uint64_t now)
+{
+	if (exec->deadlines[which] && exec->deadlines[which] + LATE_MS < now)
+		exec->deadlines[which] = now + 1;
+}
+
 static void handle_timer(void *data)
 {
 	struct exec *exec = data;
 	uint64_t now = loop_now_ms();
 
+	put_off_when_late(exec, DEADLINE_TIMEOUT, now);
+	put_off_when_late(exec, DEADLINE_IDLE, now);
 	if (passed(exec, DEADLINE_TIMEOUT, now))
 		begin_kill(exec, REASON_TIMEOUT, exec->kill_grace_ms);
 	if (passed(exec, DEADLINE_IDLE, now))

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Commands that run out of their time: what the configuration says of it."""
 import errno
+import os
+import signal
+import threading
 import time
 
 from harness import Daemon, case, check, equal, eventually, fails_with, main
@@ -56,6 +59,33 @@ def a_command_may_clean_up_between_TERM_and_KILL():
         equal((result['timed_out'], result['returncode'], result['stdout']), (True, -9, 'bye\n'))
         check(took < 15, f'it took {took:.1f} s, though the leader was gone')
         nothing_lives(d, 't')
+
+
+
+@case
+def time_in_which_the_daemon_stood_still_is_not_held_against_a_command(d):
+    d.mkdir('t')
+    work = d.lease('t', 'fs', 'workspace')
+    results = {}
+
+    def ask(name, script, **more):
+        results[name] = d.run('t', script, **more)
+    threads = [
+        threading.Thread(target=ask, args=('busy', 'touch a; for i in $(seq 35); do echo $i; sleep 0.1; done'), kwargs={'idle_timeout': 2}),
+        threading.Thread(target=ask, args=('in time', 'touch b; sleep 1; echo done'), kwargs={'timeout': 2}),
+        threading.Thread(target=ask, args=('out of time', 'touch c; sleep 60'), kwargs={'timeout': 2})]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: {'a', 'b', 'c'} <= set(os.listdir(work)), 'the commands run')
+    os.kill(d.pid, signal.SIGSTOP)
+    try:
+        time.sleep(3)  # as a machine that is suspended
+    finally:
+        os.kill(d.pid, signal.SIGCONT)
+    for thread in threads:
+        thread.join()
+    ends = {name: (result['returncode'], result['timed_out']) for name, result in results.items()}
+    equal(ends, {'busy': (0, False), 'in time': (0, False), 'out of time': (-9, True)})
 
 
 main()
