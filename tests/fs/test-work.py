@@ -14,6 +14,7 @@ PYTHON = '/usr/bin/python3' if os.access('/usr/bin/python3', os.X_OK) else 'pyth
 
 def work_with(d, *words, **more):
     """The program takes the mount and a trajectory; it creates, writes, runs, reads, terminates, and prints `done`."""
+    d.wait_ready()
     done = run([*words, d.mnt, 't'], **more)
     equal((done.returncode, done.stderr, done.stdout), (0, '', 'done\n'))
     check(not os.path.exists(d.lease('t')), 'the lease is still there')

@@ -128,6 +128,8 @@ void pool_fixture_fini(struct pool_fixture *f)
 {
 	pool_fixture_close(f);
 	events_destroy(f->events);
+	while (loop_uv(f->loop)->active_reqs.count > 0) /* a worker still empties the trash */
+		(void)uv_run(loop_uv(f->loop), UV_RUN_ONCE);
 	loop_destroy(f->loop);
 	config_free(f->config);
 	(void)nftw(f->dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);

@@ -126,12 +126,17 @@ static unsigned count_below(pid_t parent)
 }
 
 /* Nothing lives in the slot but the bystander and its runner. A list of children that are reaped
- * meanwhile may lack one: it is asked for until it has them. */
+ * meanwhile may lack one, and a cgroup is empty when the last one in it begins its last steps in
+ * the kernel: asked until the answer stays. */
 static bool only_bystander_lives(void)
 {
-	unsigned others = pool_cgroups(f->pool)[0] != '\0' ? 1 : 2;
+	unsigned others = pool_cgroups(f->pool)[0] != '\0' ? 1 : 2, times = 0;
 
-	return count_below(slot_view(slot).pid) == others;
+	for (unsigned i = 0; times < 3 && i < 5000; i++) {
+		times = count_below(slot_view(slot).pid) == others ? times + 1 : 0;
+		(void)usleep(1000);
+	}
+	return times == 3;
 }
 
 static void begin_tree(struct run_outcome *tree, const char *kind, const char *count)
@@ -175,9 +180,6 @@ static bool grow_and_kill(const char *kind, const char *count)
 	reset = slot_went_with_it(&tree.result);
 	if (!reset && tree.result.reason != REASON_CANCELLED)
 		fail_msg("%s: %s", reason_word(tree.result.reason), tree.result.detail);
-	/* a cgroup is empty when the last one in it begins its last steps in the kernel */
-	for (unsigned i = 0; !only_bystander_lives() && i < 5000; i++)
-		(void)usleep(1000);
 	assert_true(only_bystander_lives());
 	run_fini(&tree);
 	assert_false(bystander.ended);
