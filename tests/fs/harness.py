@@ -169,6 +169,15 @@ def processes_of(base):
     return found
 
 
+def is_symbolizer(pid):
+    """A child that ThreadSanitizer makes for itself when it looks whether a report is suppressed."""
+    try:
+        with open(f'/proc/{pid}/comm', encoding='ascii', errors='replace') as f:
+            return f.read().startswith('llvm-symbolize')
+    except OSError:
+        return False
+
+
 def cgroups(name):
     """Every cgroup below those of that name, in any hierarchy."""
     found = set()
