@@ -21,10 +21,10 @@
 #include "pool/exec-stream.h"
 #include "pool/script.h"
 
+enum { LATE_MS = 500 }; /* a timer that fires so late tells of a pause, not of time that passed */
+
 /* What an exec waits for; each is a time of loop_now_ms(), 0 when it waits for no such thing. One
  * timer serves them all. */
-enum { LATE_MS = 500 };
-
 enum deadline {
 	DEADLINE_TIMEOUT,
 	DEADLINE_IDLE,

@@ -304,7 +304,7 @@ static void handle_network_failed(void *data, const struct error *why)
 	struct slot *slot = data;
 
 	slot->kill_why = *why;
-	bubble_kill(slot->bubble);
+	slot_kill(slot);
 }
 
 void slot_note_life(struct slot *slot)

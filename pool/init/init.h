@@ -33,11 +33,11 @@ int setup_slot(int *ret_root_fd, int *ret_landlock, const char **ret_step);
 /* The whole text, in one write. -errno. */
 int write_file(const char *path, const char *text);
 
-/* Sends a report, waiting for room. False when the daemon is gone. */
-bool report_send(const struct init_report *report, int fd);
+/* Sends bytes and, unless it is -1, a descriptor, waiting for room. False when nobody is there. */
+bool send_with_fd(int socket, const void *bytes, size_t size, int fd);
 
-/* Writes a short text into an existing file, whole. -errno. */
-int write_file(const char *path, const char *text);
+/* The same with a report, to the daemon. */
+bool report_send(const struct init_report *report, int fd);
 
 /*
  * Makes the addresses of the targets the slot's own and sends a listener for each to the daemon.

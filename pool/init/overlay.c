@@ -101,28 +101,6 @@ struct answer {
 	enum map_step what;
 };
 
-union descriptor {
-	struct cmsghdr header;
-	char room[CMSG_SPACE(sizeof(int))];
-};
-
-static void send_answer(int socket, const struct answer *answer, int fd)
-{
-	struct iovec part = {.iov_base = (void *)answer, .iov_len = sizeof(*answer)};
-	union descriptor control = {0};
-	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-
-	if (fd >= 0) {
-		message.msg_control = &control;
-		message.msg_controllen = sizeof(control.room);
-		control.header.cmsg_level = SOL_SOCKET;
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
-	}
-	(void)sendmsg(socket, &message, MSG_NOSIGNAL);
-}
-
 /* proc: the helper's own directory there, which stays its own. */
 static void map_for_helper(
 	const struct overlay *overlay, int socket, int proc, const unsigned first[2])
@@ -141,7 +119,7 @@ static void map_for_helper(
 		}
 	}
 	answer.error = tree < 0 ? errno : 0;
-	send_answer(socket, &answer, tree);
+	(void)send_with_fd(socket, &answer, sizeof(answer), tree);
 }
 
 int overlay_prepare(struct overlay *overlay, unsigned first_uid, unsigned first_gid)
@@ -172,7 +150,10 @@ int overlay_prepare(struct overlay *overlay, unsigned first_uid, unsigned first_
 static int receive_answer(int socket, struct answer *answer)
 {
 	struct iovec part = {.iov_base = answer, .iov_len = sizeof(*answer)};
-	union descriptor control = {0};
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = {0};
 	struct msghdr message = {.msg_iov = &part,
 		.msg_iovlen = 1,
 		.msg_control = &control,

@@ -5,9 +5,9 @@
 
 #include "pool/init/init.h"
 
-bool report_send(const struct init_report *report, int fd)
+bool send_with_fd(int socket, const void *bytes, size_t size, int fd)
 {
-	struct iovec part = {.iov_base = (void *)report, .iov_len = sizeof(*report)};
+	struct iovec part = {.iov_base = (void *)bytes, .iov_len = size};
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(int))];
@@ -24,7 +24,12 @@ bool report_send(const struct init_report *report, int fd)
 		memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
 	}
 	do
-		n = sendmsg(INIT_CONTROL_FD, &message, MSG_NOSIGNAL);
+		n = sendmsg(socket, &message, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
-	return n == (ssize_t)sizeof(*report);
+	return n == (ssize_t)size;
+}
+
+bool report_send(const struct init_report *report, int fd)
+{
+	return send_with_fd(INIT_CONTROL_FD, report, sizeof(*report), fd);
 }

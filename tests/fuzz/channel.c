@@ -22,6 +22,7 @@
 
 #include "base/loop.h"
 #include "check.h"
+#include "input.h"
 #include "pool/bubble.c"
 
 int spare_by_pidfd(int fd, int signal, siginfo_t *info, unsigned flags)
@@ -53,19 +54,6 @@ struct play {
 	unsigned run_count;
 	unsigned ready, died, pings, pongs, asked, got;
 };
-
-struct input {
-	const uint8_t *bytes;
-	size_t size;
-};
-
-static unsigned next_byte(struct input *input)
-{
-	if (!input->size)
-		return 0;
-	input->size--;
-	return *input->bytes++;
-}
 
 static void note_ready(void *data)
 {
@@ -271,7 +259,8 @@ static void fill_report(struct init_report *report, struct input *input)
 	report->id = next_byte(input) % 16;
 	report->pid = numbers[next_byte(input) % 8];
 	report->error = numbers[next_byte(input) % 8];
-	report->status = (int32_t)(next_byte(input) << 8 | next_byte(input));
+	report->status = (int32_t)(next_byte(input) << 8);
+	report->status |= (int32_t)next_byte(input);
 	for (size_t i = 0; i < sizeof(report->step); i += 4)
 		memset(report->step + i, (int)next_byte(input), 4);
 	memset(&report->user_us, (int)next_byte(input), 16);

@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "check.h"
 #include "fs/conversation.h"
+#include "input.h"
 
 enum { OPENER = 7, CHILD = 8 };
 
@@ -26,19 +27,6 @@ struct play {
 	char reply[32]; /* the answer of this turn; "": an error was rendered, or none yet */
 	uint64_t turns;
 };
-
-struct input {
-	const uint8_t *bytes;
-	size_t size;
-};
-
-static unsigned next_byte(struct input *input)
-{
-	if (!input->size)
-		return 0;
-	input->size--;
-	return *input->bytes++;
-}
 
 static void forget(struct play *play, bool refused)
 {

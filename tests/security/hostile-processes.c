@@ -309,28 +309,9 @@ static const char *slow_init(const struct decoys *decoys)
 	return NULL;
 }
 
-enum { FORKS_MOST = 1500 };
-
-/* One process fewer than the limit, more or less: this one, and what the slot runs beside it. */
 static const char *fork_bomb(const struct decoys *decoys)
 {
-	struct rlimit limit;
-	int made = 0;
-
-	if (getrlimit(RLIMIT_NPROC, &limit) < 0 || limit.rlim_cur > FORKS_MOST)
-		limit.rlim_cur = FORKS_MOST;
-	for (; made < (int)limit.rlim_cur; made++) {
-		pid_t pid = fork();
-
-		if (pid < 0)
-			return NULL;
-		if (pid == 0) {
-			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-			for (;;)
-				(void)pause();
-		}
-	}
-	return got("%d forks", made);
+	return fork_to_the_limit(NULL);
 }
 
 /* For as long as it lives: what init is about to make of a request is stopped between birth and

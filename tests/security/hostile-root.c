@@ -3,17 +3,14 @@
  * slot the same attempts end at the first step. */
 #include <fcntl.h>
 #include <grp.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/security/hostile.h"
 
 /* chown, dac_override, fowner, fsetid, setgid, setuid */
-enum { PACKAGES_NEED = 0xdb, FORKS_MOST = 1500 };
+enum { PACKAGES_NEED = 0xdb };
 
 static const char *count_capabilities(const struct decoys *decoys)
 {
@@ -40,27 +37,17 @@ static const char *read_host_roots(const struct decoys *decoys)
 		       : NULL;
 }
 
+static void become(int nth)
+{
+	uid_t uid = (uid_t)nth + 1;
+
+	(void)setresuid(uid, uid, uid);
+}
+
 /* A limit per user is none for who can be any user. */
 static const char *fork_as_many_users(const struct decoys *decoys)
 {
-	struct rlimit limit;
-	int made = 0;
-
-	if (getrlimit(RLIMIT_NPROC, &limit) < 0 || limit.rlim_cur > FORKS_MOST)
-		limit.rlim_cur = FORKS_MOST;
-	for (; made < (int)limit.rlim_cur; made++) {
-		pid_t pid = fork();
-
-		if (pid < 0)
-			return NULL;
-		if (pid == 0) {
-			(void)setresuid((uid_t)made + 1, (uid_t)made + 1, (uid_t)made + 1);
-			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-			for (;;)
-				(void)pause();
-		}
-	}
-	return got("%d forks of as many users", made);
+	return fork_to_the_limit(become);
 }
 
 /* Inside the range are the slot's own; beyond it there is nobody to become. */

@@ -6,11 +6,16 @@
 #include "tests/security/hostile.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+enum { FORKS_MOST = 1500 };
 
 bool can_open(const char *path, int flags)
 {
@@ -54,6 +59,33 @@ const char *got(const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	return text;
+}
+
+static void wait_for_the_parents_end(void (*first)(int nth), int nth)
+{
+	if (first)
+		first(nth);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user undoes it */
+	for (;;)
+		(void)pause();
+}
+
+const char *fork_to_the_limit(void (*first)(int nth))
+{
+	struct rlimit limit;
+	int made = 0;
+
+	if (getrlimit(RLIMIT_NPROC, &limit) < 0 || limit.rlim_cur > FORKS_MOST)
+		limit.rlim_cur = FORKS_MOST;
+	for (; made < (int)limit.rlim_cur; made++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			return NULL;
+		if (pid == 0)
+			wait_for_the_parents_end(first, made);
+	}
+	return got("%d forks", made);
 }
 
 /* The test's own test: this one gets through, and must be seen to. */

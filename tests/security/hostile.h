@@ -50,5 +50,9 @@ bool can_rewrite(const char *path);
 bool file_has(const char *path, const char *text);
 /* Formats into a static buffer: for an attempt's answer. */
 const char *got(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Forks until it is refused: NULL. As often as the limit of processes allows, one of which is this
+ * one: an answer. Each child runs first(its number), unless that is NULL, and lives as long as this
+ * process. */
+const char *fork_to_the_limit(void (*first)(int nth));
 
 #endif
