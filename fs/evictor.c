@@ -23,6 +23,7 @@ struct evictor {
 	struct fuse_session *session;
 	size_t max_nodes;
 	atomic_bool can_prune;
+	struct file_node_idle idle[BATCH]; /* the thread's */
 	pthread_t thread;
 	pthread_cond_t wake;
 	pthread_mutex_t lock; /* guards every field after it; leaf */
@@ -73,13 +74,11 @@ static void invalidate(const struct evictor *evictor, const struct file_node_idl
  * will not drop by itself, because of the names that it remembers not to be there. *in_vain:
  * how many nodes were looked at.
  */
-static size_t evict_some(const struct evictor *evictor, size_t max, bool urgent, size_t *in_vain)
+static size_t evict_some(struct evictor *evictor, size_t max, bool urgent, size_t *in_vain)
 {
-	struct file_node_idle *idle = malloc(BATCH * sizeof(*idle));
+	struct file_node_idle *idle = evictor->idle;
 	size_t count, seen = 0;
 
-	if (!idle)
-		return 0;
 	count = file_node_table_pick_idle(evictor->table, idle, max < BATCH ? max : BATCH, &seen);
 	if (count > 0 && atomic_load(&evictor->can_prune))
 		prune(evictor, idle, count);
@@ -87,7 +86,6 @@ static size_t evict_some(const struct evictor *evictor, size_t max, bool urgent,
 		invalidate(evictor, idle, count, false);
 	if (count > 0 && urgent)
 		invalidate(evictor, idle, count, true);
-	free(idle);
 	*in_vain += seen;
 	return count;
 }
@@ -102,15 +100,18 @@ static bool is_ending(struct evictor *evictor)
 	return ending;
 }
 
-/* False when it was not enough. */
+/* False when it was not enough. The kernel forgets without being asked, too. */
 static bool evict(struct evictor *evictor, bool urgent)
 {
 	size_t count = file_node_table_count(evictor->table),
 	       few = evictor->max_nodes - evictor->max_nodes / 5;
 	size_t wanted = count > few ? count - few : 0, in_vain = 0;
 
-	while (wanted > 0 && in_vain < 3 * count && !is_ending(evictor))
+	while (wanted > 0 && in_vain < 3 * count && !is_ending(evictor)) {
 		wanted -= evict_some(evictor, wanted, urgent, &in_vain);
+		if (file_node_table_count(evictor->table) <= few)
+			return true;
+	}
 	return wanted == 0;
 }
 

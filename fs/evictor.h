@@ -29,8 +29,9 @@ int evictor_create(struct file_node_table *table, struct fuse_session *session, 
 /* The kernel knows FUSE_NOTIFY_PRUNE. Before the first evictor_look(). Accepts NULL. */
 void evictor_use_prune(struct evictor *evictor);
 /*
- * Ends the thread and waits for that; harmless twice. While requests are still being served:
- * the kernel may make it wait for one. From then on nothing is forgotten.
+ * Ends the thread and waits for that; harmless twice. While requests are still being served, for
+ * the kernel may make it wait for one, or when the connection is gone. From then on nothing is
+ * forgotten.
  */
 void evictor_stop(struct evictor *evictor);
 void evictor_destroy(struct evictor *evictor); /* accepts NULL */

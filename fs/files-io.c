@@ -70,9 +70,7 @@ static int exchange_fd(struct opened *opened, int flags)
 
 	(void)snprintf(name, sizeof(name), "%d", opened->fd);
 	fd = openat(opened->node->loan->backing->proc_fd, name, flags | O_CLOEXEC);
-	if (fd < 0 || dup3(fd, opened->fd, O_CLOEXEC) < 0)
-		return -errno;
-	return 0;
+	return fd < 0 ? -errno : opened_exchange_fd(opened->node->loan, opened, fd);
 }
 
 /*

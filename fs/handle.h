@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * handle.h: one open control file or directory: a text fixed at open, a conversation
- * (conversation.h), or a stream, which may have to be waited for (stream.h). Threads: loop.
+ * handle.h: one open control file: a text fixed at open or one that grows (growing.h), a
+ * conversation (conversation.h), a stream, which may have to be waited for (stream.h), or a hold.
+ * Threads: loop.
  */
 #ifndef FS_HANDLE_H
 #define FS_HANDLE_H

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "fs/fd-cache.h"
+#include "fs/interrupt.h"
 #include "providers/sandbox.h"
 
 static int read_small(const char *path, char *text, size_t size)
@@ -99,18 +100,6 @@ int loan_check(struct loan *loan)
 	return alive ? 0 : -why;
 }
 
-/* The seventh field behind the name in /proc/PID/stat; PF_EXITING is set before the mounts go. */
-static bool is_exiting(const char *stat)
-{
-	enum { PF_EXITING = 0x4, FLAGS = 7 };
-	const char *at = strrchr(stat, ')');
-	int field;
-
-	for (field = 0; at && field < FLAGS; field++)
-		at = strchr(at + 1, ' ');
-	return !at || (strtoul(at + 1, NULL, 10) & PF_EXITING) != 0;
-}
-
 int loan_check_mounts(struct loan *loan)
 {
 	char path[32], text[1024];
@@ -119,7 +108,8 @@ int loan_check_mounts(struct loan *loan)
 	if (r < 0 || loan->init <= 0)
 		return r;
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)loan->init);
-	if (read_small(path, text, sizeof(text)) < 0 || is_exiting(text))
+	/* so it says before the mounts go */
+	if (read_small(path, text, sizeof(text)) < 0 || process_is_exiting_by_stat(text))
 		return -ENOTCONN;
 	return loan_check(loan);
 }
@@ -173,7 +163,20 @@ void opened_add(struct loan *loan, struct opened *opened)
 	if (opened->next)
 		opened->next->previous = opened;
 	loan->opened = opened;
+	if (!loan->root) /* it ended while this was being opened */
+		void_fd(loan->backing, opened->fd);
 	pthread_mutex_unlock(&loan->lock);
+}
+
+int opened_exchange_fd(struct loan *loan, struct opened *opened, int fd)
+{
+	int r = -ESTALE;
+
+	pthread_mutex_lock(&loan->lock);
+	if (loan->root)
+		r = dup3(fd, opened->fd, O_CLOEXEC) < 0 ? -errno : 0;
+	pthread_mutex_unlock(&loan->lock);
+	return r;
 }
 
 void opened_remove(struct loan *loan, struct opened *opened)

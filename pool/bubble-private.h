@@ -2,7 +2,8 @@
 /*
  * bubble-private.h: what the files of bubble.h share. bubble-kit.c and bubble-words.c make what
  * bwrap is told, bubble-spawn.c starts it, bubble-channel.c carries messages, bubble-exec.c
- * commands and pings, bubble-net.c sockets, bubble.c life and death. Threads: loop.
+ * commands and pings, bubble-net.c sockets, bubble-log.c what is said on the way, bubble-image.c
+ * root file systems, bubble.c life and death. Threads: loop.
  */
 #ifndef POOL_BUBBLE_PRIVATE_H
 #define POOL_BUBBLE_PRIVATE_H

@@ -7,7 +7,6 @@
 #include "pool/bubble.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +15,6 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +22,7 @@
 #include "base/loop.h"
 #include "config/settings.h"
 #include "pool/bubble-private.h"
+#include "pool/process.h"
 
 enum {
 	HEARD_PER_TURN = 64, /* messages: an init that was taken over may never stop */
@@ -408,28 +407,11 @@ static int watch_all(struct bubble *bubble, struct error *err)
 	return r;
 }
 
-static void reap_work(void *data)
-{
-	const pid_t *group = data;
-	siginfo_t info;
-
-	while (waitid(P_PGID, (id_t)*group, &info, WEXITED) == 0)
-		;
-}
-
-/* It was started and nobody will watch it. Where there is no memory it stays a zombie. */
+/* It was started and nobody will watch it. */
 static void discard_runner(struct bubble *bubble)
 {
-	pid_t *group;
-
-	if (bubble->runner_pid <= 0)
-		return;
-	(void)kill(-bubble->runner_pid, SIGKILL);
-	group = malloc(sizeof(*group));
-	if (group)
-		*group = bubble->runner_pid;
-	if (group && loop_work(bubble->loop, reap_work, free, group, NULL) < 0)
-		free(group);
+	if (bubble->runner_pid > 0)
+		process_discard_group(bubble->loop, bubble->runner_pid);
 	bubble->runner_pid = 0; /* another's, once it was reaped */
 }
 

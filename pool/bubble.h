@@ -43,9 +43,11 @@ bool bubble_is_ranged(const struct config *config);
 struct bubble_options {
 	unsigned slot;
 	uint32_t generation;
-	unsigned image;  /* 0: the default; n: the n-th of [images] */
-	const char *dir; /* absolute; has work/ home/ tmp/ runtime/, owned by host_uid */
-	uid_t host_uid;  /* never 0: the uid its processes have on the host (an unprivileged daemon:
+	unsigned image; /* 0: the default; n: the n-th of [images] */
+	/* absolute; what slot-dirs.h makes: work/ home/ tmp/ runtime/ unless they are on a tmpfs,
+	 * the user's own, and layers for an overlay */
+	const char *dir;
+	uid_t host_uid; /* never 0: the uid its processes have on the host (an unprivileged daemon:
 			    its own) */
 	gid_t host_gid;
 	int cgroup_fd; /* directory of its own cgroup v2, kept open by the caller; -1: none */
@@ -124,9 +126,9 @@ struct bubble_exec_hooks {
 	 */
 	void (*started)(void *data, pid_t inside_pid);
 	/*
-	 * The leader was reaped, or it was killed before it was born. start_errno != 0: it never ran, and failed_step is "chdir",
-	 * "exec", "cgroup", "clone", "stdio", "request" or "send". lost: the bubble died first;
-	 * wait_status and rusage mean nothing. Runs once, last.
+	 * The leader was reaped, or it was killed before it was born. start_errno != 0: it never
+	 * ran, and failed_step is "chdir", "exec", "cgroup", "clone", "stdio", "request" or "send".
+	 * lost: the bubble died first; wait_status and rusage mean nothing. Runs once, last.
 	 */
 	void (*ended)(void *data, const struct bubble_exec_end *end);
 	void *data;

@@ -134,11 +134,11 @@ static int leave_own(struct delegation *delegation, struct error *err)
 	if (mkdir(delegation->leaf, 0755) < 0 && errno != EEXIST)
 		return error_errno(err, errno, "cannot make '%s'", delegation->leaf);
 	r = move(delegation->leaf, getpid());
+	delegation->moved = r == 0;
 	if (r == 0 && parent)
 		r = move(delegation->leaf, parent);
-	if (r < 0)
+	if (r < 0 && r != -ESRCH) /* the one that waits may be gone by now */
 		return error_errno(err, -r, "cannot move to '%s'", delegation->leaf);
-	delegation->moved = true;
 	return 0;
 }
 

@@ -20,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "pool/process.h"
 
 /* Where its descriptors stand in it; the helper takes 4 and closes 5. */
 enum { READY_FD = 3, HELPER_FD = 4, NETWORK_FD = 6, USER_FD = 7, EXIT_FD = 8, FIRST_FREE_FD = 16 };
@@ -350,12 +351,14 @@ void net_nat_stop(struct net_nat *nat)
 	nat->stopped = true;
 	loop_watch_stop(take_ptr(&nat->ready));
 	loop_timer_stop(take_ptr(&nat->deadline));
-	if (nat->pid > 0)
+	if (nat->death) {
 		(void)kill(-nat->pid, SIGKILL);
-	if (nat->death)
 		DL_APPEND(nat->nats->dying, nat);
-	else
-		nat_free(nat);
+		return;
+	}
+	if (nat->pid > 0) /* nobody watches it */
+		process_discard_group(nat->loop, nat->pid);
+	nat_free(nat);
 }
 
 void net_nats_fini(struct net_nats *nats)

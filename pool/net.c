@@ -395,6 +395,7 @@ static int open_port(
 	if (r == 0)
 		r = net_door_open(slot, &door, NULL);
 	if (r < 0) {
+		slot->own_port_used = slot->own_port_used && !door.keep;
 		if (door.keep)
 			(void)shutdown(door.fd, SHUT_RDWR);
 		else

@@ -10,7 +10,9 @@
  *	slot-notes.c  what is remembered of a slot for whoever looks
  *	supervisor.c  signs of life, deadlines, and when a slot that broke is tried again
  *	leftovers.c   what an earlier daemon left
+ *	slot-storage.c  whether a slot's tmpfs is full
  *	slot-limits-facts.c  what limits a slot, for whoever shows it
+ *	slot-isolation.c  what isolates it
  *
  * Threads: loop.
  */

@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/loop.h"
 #include "base/procfs.h"
 #include "base/strbuf.h"
 
@@ -41,4 +43,25 @@ int process_kill(pid_t pid, uint64_t starttime, uint64_t deadline_ms)
 	if (pidfd_send_signal(fd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
 		return -errno;
 	return poll(&end, 1, (int)deadline_ms) == 1 ? 0 : -ETIMEDOUT;
+}
+
+static void reap_work(void *data)
+{
+	const pid_t *group = data;
+	siginfo_t info;
+
+	while (waitid(P_PGID, (id_t)*group, &info, WEXITED) == 0)
+		;
+}
+
+void process_discard_group(struct loop *loop, pid_t group)
+{
+	pid_t *kept = malloc(sizeof(*kept));
+
+	(void)kill(-group, SIGKILL);
+	if (!kept)
+		return;
+	*kept = group;
+	if (loop_work(loop, reap_work, free, kept, NULL) < 0)
+		free(kept);
 }

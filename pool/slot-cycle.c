@@ -220,6 +220,8 @@ static void fail_start(struct slot *slot, const struct error *why)
 	slot_forget_former(slot);
 	slot_forget_image(slot, why);
 	leave_turn(slot);
+	if (slot->started_image) /* the image's failure: the default is next */
+		slot->failures = 0;
 	supervisor_retry(slot);
 }
 

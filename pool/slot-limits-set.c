@@ -130,6 +130,8 @@ static int set_memory2(
 		r = set_at(dir_fd, "memory.high", config->slot.memory_high);
 		slot->high = config->slot.memory_high;
 		slot->high_fd = openat(dir_fd, "memory.high", O_WRONLY | O_CLOEXEC);
+		if (slot->high_fd < 0) /* it could not be lifted */
+			return -errno;
 	}
 	if (r == 0 && config->slot.memory_max > 0)
 		r = set_at(dir_fd, "memory.max", config->slot.memory_max);

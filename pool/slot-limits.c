@@ -210,6 +210,8 @@ static uint64_t short_of(uint64_t max)
 {
 	uint64_t margin = max / 16 > SHORT_MARGIN ? max / 16 : SHORT_MARGIN;
 
+	if (max == 0) /* no limit */
+		return UINT64_MAX;
 	return max > margin ? max - margin : 0;
 }
 

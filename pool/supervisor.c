@@ -64,6 +64,7 @@ static void say_stuck(struct slot *slot)
 					       .generation = slot->generation,
 					       .why = why.text,
 				       });
+	slot_forget_image(slot, &why); /* who waits for this very slot waits in vain */
 }
 
 static void look_at_deadlines(struct slot *slot, uint64_t now)

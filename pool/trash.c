@@ -296,6 +296,7 @@ static void begin(struct trash *trash)
 	trash->r = r;
 	trash->err = err;
 	tell_trouble(trash);
+	loop_timer_restart(trash->soon, 0); /* who waits for it to be empty is told why it is not */
 }
 
 void trash_wake(struct trash *trash)

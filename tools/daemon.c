@@ -82,7 +82,11 @@ static void begin_stop(struct daemon *daemon)
 	if (daemon->stopping)
 		return;
 	daemon->stopping = true;
-	say_event(daemon, daemon->ready ? "READY" : "STARTING", "STOPPING");
+	say_event(daemon,
+		!daemon->ready                            ? "STARTING"
+		: lease_table_is_draining(daemon->leases) ? "DRAINING"
+							  : "READY",
+		"STOPPING");
 	lease_table_stop(daemon->leases, handle_leases_stopped, daemon);
 }
 

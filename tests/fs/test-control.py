@@ -81,6 +81,7 @@ def who_waits_in_line_is_told_when_the_pool_is_drained(d):
 @case
 def a_create_while_another_drains_never_lands_there(d):
     with Daemon(slots=4) as own:
+        undrained = 0
         for number in range(20):
             replies = []
 
@@ -92,14 +93,19 @@ def a_create_while_another_drains_never_lands_there(d):
             racer = threading.Thread(target=create)
             racer.start()
             equal(own.ask('control', 'drain\n')['draining'], True)
-            leases = os.listdir(own.path('leases'))
             fails_with(errno.EBUSY, own.ask, 'create', f's{number}\n')
             racer.join(PATIENCE)
             check(replies in ([f'r{number}'], [errno.EBUSY]), replies)
-            # one that was under way when the reply of drain came had been given its slot before
-            check(replies == [errno.EBUSY] or f'r{number}' in os.listdir(own.path('leases')), f'{replies}, {leases}')
+            # none was lent a slot after the drain, and before it only one that was told so
+            events = [json.loads(line) for line in own.read('events').splitlines()]
+            drained = max(e['seq'] for e in events if e['to'] == 'DRAINING')
+            lent = [e['seq'] for e in events if e['kind'] == 'slot' and e['to'] == 'LEASED']
+            check(all(seq < drained for seq in lent), f'lent at {lent}, drained at {drained}')
+            lent_now = [seq for seq in lent if seq > undrained]
+            equal(len(lent_now), replies != [errno.EBUSY], 'slots lent')
             own.ask('control', 'undrain\n')
             own.release_all()
+            undrained = drained
 
 
 @case

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import time
 
-from harness import PATIENCE, Daemon, case, check, contains, equal, eventually, fails_with, main, need, sh, test_environment
+from harness import (PATIENCE, Daemon, case, check, contains, equal, eventually, fails_with, main, need, sh, sleeps_with,
+                     test_environment)
 
 GRACE = 0.2  # seconds
 
@@ -54,6 +55,7 @@ def the_lease_is_released_when_the_last_holder_has_closed(d):
     lease_id = d.ask('create', 't')['sandbox_id']
     first, second = shell_holder(d, 't'), shell_holder(d, 't')
     waiter = subprocess.Popen(['cat', d.lease('t', 'wait')], stdout=subprocess.PIPE, text=True, env=test_environment())
+    eventually(lambda: sleeps_with(d.lease('t', 'wait'), waiter.pid), 'it waits')
     equal(d.read('leases', 't', 'hold'), '2\n')
     end(first)
     equal(d.read('leases', 't', 'hold'), '1\n')

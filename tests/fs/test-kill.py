@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 
-from harness import Daemon, case, check, equal, eventually, fails_with, main
+from harness import PATIENCE, Daemon, case, check, equal, eventually, fails_with, main
 
 
 def below(pid):
@@ -71,19 +71,19 @@ def time_in_which_the_daemon_stood_still_is_not_held_against_a_command(d):
     def ask(name, script, **more):
         results[name] = d.run('t', script, **more)
     threads = [
-        threading.Thread(target=ask, args=('busy', 'touch a; for i in $(seq 35); do echo $i; sleep 0.1; done'), kwargs={'idle_timeout': 2}),
-        threading.Thread(target=ask, args=('in time', 'touch b; sleep 1; echo done'), kwargs={'timeout': 2}),
-        threading.Thread(target=ask, args=('out of time', 'touch c; sleep 60'), kwargs={'timeout': 2})]
+        threading.Thread(target=ask, args=('busy', 'touch a; for i in $(seq 80); do echo $i; sleep 0.1; done'), kwargs={'idle_timeout': 5}),
+        threading.Thread(target=ask, args=('in time', 'touch b; sleep 1; echo done'), kwargs={'timeout': 6}),
+        threading.Thread(target=ask, args=('out of time', 'touch c; sleep 60'), kwargs={'timeout': 6})]
     for thread in threads:
         thread.start()
     eventually(lambda: {'a', 'b', 'c'} <= set(os.listdir(work)), 'the commands run')
     os.kill(d.pid, signal.SIGSTOP)
     try:
-        time.sleep(3)  # as a machine that is suspended
+        time.sleep(7)  # as a machine that is suspended
     finally:
         os.kill(d.pid, signal.SIGCONT)
     for thread in threads:
-        thread.join()
+        thread.join(PATIENCE)
     ends = {name: (result['returncode'], result['timed_out']) for name, result in results.items()}
     equal(ends, {'busy': (0, False), 'in time': (0, False), 'out of time': (-9, True)})
 

@@ -30,6 +30,10 @@ def create(d, lease, image=None, **more):
     return d.ask('create', spec)
 
 
+def generations(d):
+    return [d.read('slots', number, 'generation') for number in sorted(os.listdir(d.path('slots')))]
+
+
 def refused(d, code, lease, image, **more):
     """Its create fails with this errno; gives the reply's error."""
     fd = os.open(d.path('create'), os.O_RDWR)
@@ -199,10 +203,13 @@ os.write(fd, b'{{"trajectory_id": "t", "env_args": {{"sandbox_image": "second"}}
 os.write(1, b'x')
 os.read(fd, 1 << 16)'''], stdout=subprocess.PIPE)
     client.stdout.read(1)
+    before = generations(d)
+    eventually(lambda: d.json('status.json')['total_ready'] < 2 or generations(d) != before, 'a slot is being started for it')
     client.kill()
     client.wait()
     client.stdout.close()
     eventually(lambda: d.json('status.json')['total_ready'] == 2 or os.path.isdir(d.lease('t')), 'settled')
+    check(generations(d) != before, 'no slot was started for it')
     if os.path.isdir(d.lease('t')):
         d.rmdir('t')
     d.wait_ready()
@@ -217,8 +224,11 @@ def an_image_that_broke_since_the_start_fails_its_create_and_nothing_else():
         broken = make_rootfs(os.path.join(base, 'broken'), 'broken')
         with Daemon(slots=1, options=(f'slot.rootfs={ONE}', f'images.broken={broken}')) as d:
             os.rename(broken, broken + '-away')
-            contains(refused(d, errno.EIO, 't', 'broken')['message'], broken)
-            d.wait_ready()
+            for _ in range(5):
+                contains(refused(d, errno.EIO, 't', 'broken')['message'], broken)
+                # nor does the slot pay for it by a longer and longer wait
+                equal(json.loads(d.read('slots', '0000', 'health'))['failures'], 1)
+                d.wait_ready()
             d.mkdir('t')
             equal(succeeds(d, 't', 'cat /etc/marker'), 'one\n')
 

@@ -143,6 +143,15 @@ def scripts_are_sound():
                 yield f'{path}: {done.stderr}'
 
 
+def every_test_file_is_run():
+    for path in tracked('.py', '.c'):
+        folder, name = os.path.split(path)
+        match = re.fullmatch(r'test-(.+)\.(?:py|c)', name)
+        above = [text_of(p) for p in tracked('meson.build') if folder.startswith(os.path.dirname(p)) and p.startswith('tests/')]
+        if match and not any(re.search(rf"'{re.escape(match[1])}'|{re.escape(name)}", text) for text in above):
+            yield f'{path} is in no meson.build'
+
+
 def the_docs_name_only_tests_that_exist():
     there = {folder: '\n'.join(text_of(p) for p in tracked('.c', '.py', '/run') if p.startswith(f'tests/{folder}/'))
              for folder in ('unit', 'contract', 'security', 'soak', 'fs')}
@@ -173,7 +182,7 @@ def the_docs_list_every_reason_and_say_which_are_not_given_yet():
 RULES = [includes_point_one_way, every_header_compiles_alone, every_C_file_is_formatted,
          comments_are_as_wide_as_the_code_and_no_word_is_glued_to_their_star, every_file_begins_with_its_licence,
          no_banned_call_is_made, no_daemon_code_forks, no_function_is_longer_than_a_screen,
-         no_file_is_longer_than_it_can_be_held_in_mind, scripts_are_sound, the_docs_name_only_tests_that_exist,
+         no_file_is_longer_than_it_can_be_held_in_mind, scripts_are_sound, every_test_file_is_run, the_docs_name_only_tests_that_exist,
          the_docs_list_every_reason_and_say_which_are_not_given_yet]
 
 

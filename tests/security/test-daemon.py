@@ -92,7 +92,7 @@ def nothing_gets_through_in_this_kind_of_slot(d):
         if not any(name in BY_DESIGN.get(option, ()) for option in OPTIONS):
             result = attempt(d, name)
             equal((result['returncode'], result['stdout']), (0, ''), name)
-    equal([d.run(lease, 'echo well')['stdout'] for lease in 'ab'], ['well\n', 'well\n'])
+            equal([d.run(lease, 'echo well')['stdout'] for lease in 'ab'], ['well\n', 'well\n'], name)
 
 
 def an_attempt_that_gets_through_is_noticed(d):

@@ -186,8 +186,10 @@ static bool grow_and_kill(const char *kind, const char *count)
 	return !reset;
 }
 
-/* $KILL_ROUNDS: how often instead. */
-static void grow_and_kill_often(const char *kind, const char *count, unsigned rounds)
+/* $KILL_ROUNDS: how often instead. Only what forks without end may outrun init now and then, on a
+ * machine that is busy with other things. */
+static void grow_and_kill_often(
+	const char *kind, const char *count, unsigned rounds, unsigned resets_max)
 {
 	const char *wish = getenv("KILL_ROUNDS");
 	unsigned resets = 0;
@@ -199,42 +201,42 @@ static void grow_and_kill_often(const char *kind, const char *count, unsigned ro
 	assert_bystander_lives();
 	if (resets > 0)
 		print_message("# %s: %u of %u took the slot with them\n", kind, resets, rounds);
-	assert_true(resets <= rounds / 2);
+	assert_in_range(resets, 0, resets_max);
 }
 
 static void daemons_that_ignore_every_signal_are_dead_each_time(void **state)
 {
-	grow_and_kill_often("daemons", "50", 200);
+	grow_and_kill_often("daemons", "50", 200, 0);
 }
 
 static void processes_that_fork_again_for_ever_are_dead_each_time(void **state)
 {
-	grow_and_kill_often("churn", "64", 40);
+	grow_and_kill_often("churn", "64", 40, 5);
 }
 
 static void the_same_in_sessions_of_their_own_are_dead(void **state)
 {
-	grow_and_kill_often("churn-in-sessions", "16", 20);
+	grow_and_kill_often("churn-in-sessions", "16", 20, 5);
 }
 
 static void a_long_chain_is_dead_to_its_end(void **state)
 {
-	grow_and_kill_often("chain", "100", 5);
+	grow_and_kill_often("chain", "100", 5, 0);
 }
 
 static void what_hides_from_proc_is_dead(void **state)
 {
-	grow_and_kill_often("hidden", "20", 5);
+	grow_and_kill_often("hidden", "20", 5, 0);
 }
 
 static void a_command_that_kills_its_parent_is_dead_with_its_tree(void **state)
 {
-	grow_and_kill_often("parricide", "10", 5);
+	grow_and_kill_often("parricide", "10", 5, 0);
 }
 
 static void a_command_that_stops_its_parent_is_dead_with_its_tree(void **state)
 {
-	grow_and_kill_often("stopped-parent", "10", 5);
+	grow_and_kill_often("stopped-parent", "10", 5, 0);
 }
 
 /* A pool whose slots are the fake's. */

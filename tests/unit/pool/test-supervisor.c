@@ -167,7 +167,7 @@ static void slots_that_never_get_ready_are_never_more_than_configured(void **sta
 	struct pool_fixture *f = make_moody(3);
 	unsigned most = 0, starts = 0;
 
-	f->pool->times.start_timeout = 200;
+	f->pool->times.start_timeout = 1000;
 	set_mood(f, "hang-ALL", true);
 	start(f);
 	while (starts < 9) {
