@@ -321,7 +321,7 @@ class Daemon:
         finally:
             self.destroy()
 
-    def log(self):
+    def whole_log(self):
         text = ''
         for path in (os.path.join(self.base, 'log'), os.path.join(self.state, 'dressagefs.log')):
             try:
@@ -329,7 +329,10 @@ class Daemon:
                     text += f.read()
             except OSError:
                 pass
-        return 'log of the daemon:\n' + text[-6000:]
+        return text
+
+    def log(self):
+        return 'log of the daemon:\n' + self.whole_log()[-6000:]
 
     @property
     def pid(self):

@@ -259,8 +259,7 @@ def a_plain_users_daemon_says_what_it_cannot_limit(d):
     if shown['memory_max'][0] != 'unlimited':
         raise Skip('memory is delegated to this user')
     contains(shown['memory_max'][1], 'cgroup')
-    with open(os.path.join(d.base, 'log'), encoding='utf-8') as f:
-        contains(f.read(), 'memory of slots is not')
+    contains(d.whole_log(), 'memory of slots is not')
     equal((shown['pids_max'], shown['file_size']), (('60', 'rlimit'), ('1M', 'rlimit')))
 
 
