@@ -60,6 +60,7 @@ struct exec {
 	struct command_result result;
 };
 
+/* Never at once: before it fires the loop looks at the pipes, so that output is heard first. */
 static void arm(struct exec *exec)
 {
 	uint64_t now = loop_now_ms(), first = now + never_ms;
@@ -67,7 +68,7 @@ static void arm(struct exec *exec)
 	for (unsigned i = 0; i < DEADLINE_COUNT; i++)
 		if (exec->deadlines[i] && exec->deadlines[i] < first)
 			first = exec->deadlines[i];
-	loop_timer_restart(exec->timer, first > now ? first - now : 0);
+	loop_timer_restart(exec->timer, first > now ? first - now : 1);
 }
 
 static bool leader_done(const struct exec *exec)
