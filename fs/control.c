@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/loop.h"
@@ -20,6 +21,8 @@
 #include "pool/events.h"
 #include "pool/pool.h"
 #include "providers/lease.h"
+
+enum { LAST_WORDS_MS = 500 };
 
 static void handle_event(void *data)
 {
@@ -87,10 +90,59 @@ static void close_handles(struct control *control)
 	}
 }
 
+static bool all_are_told(const struct control *control)
+{
+	const struct inode *inode, *after;
+	const struct handle *handle;
+
+	HASH_ITER (hh, control->inodes, inode, after)
+		DL_FOREACH (inode->handles, handle)
+			if (node_type(handle->node.kind)->stream && !handle->end_read)
+				return false;
+	return true;
+}
+
+void control_told_one(struct control *control)
+{
+	if (control->finish && all_are_told(control))
+		loop_timer_restart(control->finish, 0);
+}
+
+/* Each looks by itself whether there is more. */
+static void finish_streams(struct control *control)
+{
+	control->finished = true;
+	stream_wake(control, NODE_EVENTS_FOLLOW, 0);
+}
+
+static void handle_finish(void *data)
+{
+	struct control *control = data;
+
+	loop_timer_stop(take_ptr(&control->finish));
+	control->told(control->told_data);
+}
+
+int control_finish(struct control *control, loop_fn *told, void *data)
+{
+	int r = loop_timer_start(
+		control->loop, LAST_WORDS_MS, handle_finish, control, &control->finish, NULL);
+
+	if (r < 0)
+		return r;
+	control->told = told;
+	control->told_data = data;
+	finish_streams(control);
+	control_told_one(control);
+	return 0;
+}
+
 void control_end(struct control *control)
 {
 	if (control->ended)
 		return;
+	loop_timer_stop(take_ptr(&control->finish));
+	finish_streams(control);
 	control->ended = true;
 	request_end_all(control);
 	close_handles(control);

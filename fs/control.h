@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/statvfs.h>
 
+#include "base/loop.h"
 #include "base/strbuf.h"
 
 struct config;
@@ -26,8 +27,6 @@ struct job;
 struct lease;
 struct lease_table;
 struct listing;
-struct loop;
-struct loop_timer;
 struct notifier;
 struct request;
 struct space;
@@ -39,7 +38,11 @@ struct control {
 	struct files *files;        /* the other half; NULL: there is none */
 	struct lease_table *leases; /* from control_begin() on */
 	struct notifier *notifier;  /* between control_begin() and control_end() */
+	bool finished;              /* nothing happens any more: followers get their end */
 	bool ended;
+	struct loop_timer *finish; /* when it is over even if not all have got it */
+	loop_fn *told;
+	void *told_data;
 	double started_at, changed_at; /* Unix seconds; changed: a lease or slot of the tree did */
 	struct strbuf config_text;
 	struct inode *inodes;     /* hash by ino: inode.h */
@@ -59,6 +62,14 @@ void control_destroy(struct control *control);
 
 /* Requests may come in from now on. */
 void control_begin(struct control *control, struct lease_table *leases, struct notifier *notifier);
+/*
+ * Nothing happens any more: who follows is told the end. told() runs once, later: when all streams
+ * that are open have been read to their end or closed, or half a second later; not after
+ * control_end(). -ENOMEM: nobody will be told, and told() does not run.
+ */
+int control_finish(struct control *control, loop_fn *told, void *data);
+/* A reader has got the end of a stream, or has closed it. */
+void control_told_one(struct control *control);
 /* No further request is coming: answers those that are held and closes every handle. Twice is
  * harmless. */
 void control_end(struct control *control);

@@ -2,7 +2,8 @@
 /*
  * The session's life, and which thread does what at its end:
  *
- *	session thread: runs the workers ... they end: the mount is gone, or fuse_session_exit()
+ *	loop: who follows is told the end, while there are workers; then fuse_session_exit()
+ *	session thread: runs the workers ... they end, by that or since the mount is gone
  *	    -> loop: answers what is held, closes every handle
  *	session thread: joins the notifier, detaches the mount, removes the directory
  *	    -> loop: unmounted()
@@ -316,14 +317,23 @@ const char *filesystem_path(const struct filesystem *fs)
 	return fs->mountpoint.path;
 }
 
+static void end_session(void *data)
+{
+	struct filesystem *fs = data;
+
+	files_detach(fs->context.files);
+	fuse_session_exit(fs->session);
+	wake_workers(fs);
+}
+
 void filesystem_unmount(struct filesystem *fs)
 {
 	if (fs->life != LIFE_MOUNTED)
 		return;
 	fs->life = LIFE_ENDING;
-	files_detach(fs->context.files);
-	fuse_session_exit(fs->session);
-	wake_workers(fs);
+	/* who reads on needs workers */
+	if (control_finish(fs->context.control, end_session, fs) < 0)
+		end_session(fs);
 }
 
 void filesystem_destroy(struct filesystem *fs)

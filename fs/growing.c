@@ -97,9 +97,11 @@ off_t growing_size(struct control *control, const struct node *node, pid_t proce
 static bool events_more(
 	struct control *control, const struct node *node, uint64_t *position, struct strbuf *out)
 {
+	size_t size = out->size;
+
 	(void)node;
 	events_read(control->events, position, AT_ONCE, out);
-	return false;
+	return control->finished && out->size == size;
 }
 
 const struct stream stream_events = {.endless = true, .more = events_more};

@@ -171,11 +171,13 @@ void handle_abandon(struct handle *handle)
 void handle_release(struct request *request)
 {
 	struct handle *handle = handle_of(request);
+	struct control *control = handle->control;
 
 	if (handle->conversing)
 		talk_release(handle);
 	destroy(handle);
 	request_reply_code(request, 0);
+	control_told_one(control);
 }
 
 /* Reading */

@@ -30,6 +30,7 @@ struct handle {
 	uint64_t text_read; /* of a stream: where the last READ ended in the text */
 	uint64_t position;  /* the stream's own */
 	bool text_ended;    /* no more will come */
+	bool end_read;      /* and the reader knows */
 	uint64_t text_from; /* of one that grows: what was before the text and is forgotten */
 	pid_t opener;       /* of one that grows; thread-group id, 0: unknown */
 	bool impatient;     /* opened with O_NONBLOCK, which is more than set later */

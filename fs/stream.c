@@ -50,21 +50,19 @@ static void give(struct handle *handle, struct request *request)
 	if (size > request->size)
 		size = request->size;
 	handle->text_read = from + size;
+	handle->end_read = size == 0 && handle->text_ended;
 	if (strbuf_failed(&handle->text))
 		request_reply_code(request, ENOMEM);
 	else
 		request_reply_bytes(request, handle->text.data + from, size);
+	if (handle->end_read)
+		control_told_one(handle->control);
 }
 
 static void cancel(struct request *request)
 {
-	struct handle *handle = handle_of(request);
-
-	DL_DELETE(handle->waiting, request);
-	if (request->control->ended && stream_of(handle)->endless)
-		request_reply_bytes(request, "", 0); /* with the daemon it ends after all */
-	else
-		request_reply_code(request, EINTR);
+	DL_DELETE(handle_of(request)->waiting, request);
+	request_reply_code(request, EINTR);
 }
 
 void stream_read(struct handle *handle, struct request *request)

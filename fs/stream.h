@@ -7,9 +7,10 @@
  * O_NONBLOCK gets EAGAIN instead, and poll(2) tells when a READ would not wait. Two kinds:
  *
  *	with an end  the text is kept while it is open and read at any offset, as a file's
- *	endless      is read once and in order, as a pipe's: offsets mean nothing, lseek(2) is
- *	             ESPIPE. What was read is forgotten, and more is asked for only then, so that a
- *	             reader who sleeps costs no more than what one call of more() appended
+ *	endless      ends with the daemon. It is read once and in order, as a pipe's: offsets mean
+ *	             nothing, lseek(2) is ESPIPE. What was read is forgotten, and more is asked
+ *	             for only then, so that a reader who sleeps costs no more than what one call
+ *	             of more() appended
  *
  * Threads: loop.
  */
