@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 
 static const struct {
@@ -42,20 +43,42 @@ static bool stderr_is_journal(void)
 	return fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
 }
 
+static int open_file(const char *path, int *ret_fd, struct error *err)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640);
+
+	if (fd < 0)
+		return error_errno(err, errno, "cannot open the log file '%s'", path);
+	*ret_fd = fd;
+	return 0;
+}
+
 int log_open(enum log_level level, const char *path, struct error *err)
 {
 	int fd = STDERR_FILENO;
+	int r;
 
 	atomic_store(&target.level, (int)level);
-	if (path) {
-		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640);
-		if (fd < 0)
-			return error_errno(err, errno, "cannot open the log file '%s'", path);
-	}
+	r = path ? open_file(path, &fd, err) : 0;
+	if (r < 0)
+		return r;
 	if (target.fd != STDERR_FILENO)
 		(void)close(target.fd);
 	target.fd = fd;
 	target.journal = !path && stderr_is_journal();
+	return 0;
+}
+
+int log_reopen(const char *path, struct error *err)
+{
+	CLEANUP(closep) int fd = -1;
+	int r = open_file(path, &fd, err);
+
+	if (r < 0)
+		return r;
+	/* in place: another thread may be writing a line to it */
+	if (dup3(fd, target.fd, target.fd == STDERR_FILENO ? 0 : O_CLOEXEC) < 0)
+		return error_errno(err, errno, "cannot take the new log file '%s'", path);
 	return 0;
 }
 

@@ -19,6 +19,9 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
  * exist. */
 int log_open(enum log_level level, const char *path, struct error *err);
 void log_set_level(enum log_level level);
+/* Opens the log's file anew, which somebody may have moved aside. When that fails, lines go where
+ * they went. Any thread. */
+int log_reopen(const char *path, struct error *err);
 
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

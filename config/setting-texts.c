@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "config/setting.h"
@@ -253,19 +254,19 @@ const struct setting_type setting_command = {
  */
 static int absolute_path(const struct setting_input *in, void *field, struct error *err)
 {
-	char *cwd, *path;
+	CLEANUP(freep) char *cwd = NULL;
+	char *path;
 	int size;
 
 	if (in->value[0] == '/')
 		return store_text(in->value, field, err);
 	if (in->kind == ORIGIN_FILE || in->kind == ORIGIN_DEFAULT)
 		return error_set(err, EINVAL, "is not an absolute path");
-	cwd = getcwd(NULL, 0);
+	cwd = in->directory ? strdup(in->directory) : getcwd(NULL, 0);
 	if (!cwd)
 		return error_errno(
 			err, errno, "is a relative path and the current directory is unknown");
 	size = asprintf(&path, "%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd, in->value);
-	free(cwd);
 	if (size < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	*(char **)field = path;

@@ -93,6 +93,10 @@ void setting_describe_origin(
 {
 	const struct origin *origin = setting_origin(config, row);
 
+	if (origin->earlier) {
+		strbuf_addf(out, "%s, before SIGHUP: needs a restart", origin->from);
+		return;
+	}
 	switch (origin->kind) {
 	case ORIGIN_DEFAULT:
 		strbuf_adds(out, "default");

@@ -40,9 +40,10 @@ struct setting_input {
 	enum origin_kind kind;
 	const char *file; /* ORIGIN_FILE */
 	unsigned line;
-	const char *variable; /* ORIGIN_VARIABLE */
-	const char *key;      /* as written; tells rows of free keys what is set */
-	const char *value;    /* without blanks at either end */
+	const char *variable;  /* ORIGIN_VARIABLE */
+	const char *key;       /* as written; tells rows of free keys what is set */
+	const char *value;     /* without blanks at either end */
+	const char *directory; /* where a relative path begins; NULL: the current one */
 };
 
 struct setting_type {
@@ -127,6 +128,7 @@ struct setting {
 	const char *hint;      /* stands behind the error text of a bad value */
 	const char *no_effect; /* why setting it changes nothing */
 	bool negative_is_zero;
+	bool live; /* read whenever it is needed, on the loop: SIGHUP changes it (reload.c) */
 	enum setting_need needs;
 	enum setting_later later;
 	const char *const *later_values; /* those that are not there yet; NULL: any that was set */
@@ -166,7 +168,8 @@ struct origin {
 	enum origin_kind kind;
 	unsigned line;
 	const char *variable;
-	char from[120]; /* ORIGIN_DERIVED: from what */
+	char from[120]; /* ORIGIN_DERIVED: from what; earlier: the origin, as it was called then */
+	bool earlier;   /* the sources say something else by now, which only a restart brings */
 };
 
 struct remark {

@@ -117,6 +117,8 @@ static void add_kind(const struct setting *row, struct strbuf *out)
 		strbuf_adds(out, "; ");
 		add_variables(row, out);
 	}
+	if (row->live)
+		strbuf_adds(out, "; SIGHUP changes it");
 }
 
 static bool is_not_there(const struct setting *row)

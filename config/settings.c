@@ -224,6 +224,7 @@ const struct setting settings[] = {
 		CHOICE(dressage.log_level, int),
 		.initial = "info",
 		.words = log_level_words,
+		.live = true,
 		.help = "The least important messages that are logged.",
 	},
 	{
@@ -377,6 +378,7 @@ const struct setting settings[] = {
 		DURATION(pool.acquire_timeout_ms),
 		.initial = "30m",
 		.max = YEAR,
+		.live = true,
 		.help = "How long a create waits for a slot when it does not say.",
 	},
 	{
@@ -387,6 +389,7 @@ const struct setting settings[] = {
 		.initial = "35m",
 		.max = YEAR,
 		.negative_is_zero = true,
+		.live = true,
 		.help = "Lifetime of a lease when its spec gives none; 0 is unlimited.",
 	},
 	{
@@ -395,6 +398,7 @@ const struct setting settings[] = {
 		DURATION(pool.hold_grace_ms),
 		.initial = "5s",
 		.max = HOURS,
+		.live = true,
 		.help = "How long a lease outlives the last holder of its hold file.",
 	},
 	{
@@ -626,6 +630,7 @@ const struct setting settings[] = {
 		.key = "env_pass",
 		WORDS(slot.env_pass),
 		.initial = ENV_PASS,
+		.live = true,
 		.help = "Variables of the daemon that slots get, by name or pattern (LC_*), parted by blanks; no other leaks in.",
 	},
 	/* [exec] */
@@ -635,6 +640,7 @@ const struct setting settings[] = {
 		DURATION(exec.timeout_ms),
 		.initial = "0",
 		.max = YEAR,
+		.live = true,
 		.help = "Time allowed to a command that does not say; 0 is none, the lease's lifetime bounds it.",
 	},
 	{
@@ -643,6 +649,7 @@ const struct setting settings[] = {
 		DURATION(exec.timeout_max_ms),
 		.initial = "0",
 		.max = YEAR,
+		.live = true,
 		.help = "The longest timeout that a command may ask for; 0 is no bound.",
 	},
 	{
@@ -651,6 +658,7 @@ const struct setting settings[] = {
 		DURATION(exec.idle_timeout_ms),
 		.initial = "0",
 		.max = YEAR,
+		.live = true,
 		.help = "A command that writes nothing for so long is ended; 0 is never.",
 	},
 	{
@@ -659,6 +667,7 @@ const struct setting settings[] = {
 		DURATION(exec.kill_grace_ms),
 		.initial = "0",
 		.max = HOURS,
+		.live = true,
 		.help = "Time between TERM and KILL when a command is ended; 0 kills at once.",
 	},
 	{
@@ -668,6 +677,7 @@ const struct setting settings[] = {
 		.initial = "16M",
 		.min = KILO,
 		.max = 64 * MEGA,
+		.live = true,
 		.help = "Bytes of each output stream in a command's reply, which is held in memory.",
 	},
 	{
@@ -687,6 +697,7 @@ const struct setting settings[] = {
 		.initial = "1G",
 		.min = MEGA,
 		.max = 16 * TERA,
+		.live = true,
 		.help = "Bytes that all kept output of one lease can have together.",
 	},
 	{
@@ -704,6 +715,7 @@ const struct setting settings[] = {
 		SHELL(exec.shell),
 		.initial = "/bin/sh -lc",
 		.min = 1,
+		.live = true,
 		.help = "Words before the text of a command, quoted as for a shell.",
 	},
 	/* [blackbox] */

@@ -6,7 +6,8 @@
  * its type, bounds, default and one sentence of help. Reading, error texts, --help, the sample
  * file, dressage.ini(5) and `config show` walk the table; nothing else knows a key.
  * Precedence: -o section.key=value, environment, file, default.
- * Threads: any; a loaded configuration is immutable.
+ * Threads: any; a loaded configuration is immutable, but for the live settings once config_adopt()
+ * may be called: those are the loop's.
  */
 #ifndef CONFIG_SETTINGS_H
 #define CONFIG_SETTINGS_H
@@ -128,6 +129,7 @@ struct config_sources {
 	const char *const *overrides; /* "section.key=value", NULL-terminated; NULL: none */
 	const char *const *environ;   /* the process environment; NULL: none is read (tests) */
 	const char *mountpoint;       /* from the command line; NULL: none */
+	const char *directory;        /* where relative paths begin; NULL: the current one */
 };
 
 /*
@@ -153,6 +155,18 @@ int config_find_mountpoint(
  */
 typedef void config_remark_fn(void *data, int log_level, const char *sentence);
 void config_each_remark(const struct config *config, config_remark_fn *say, void *data);
+
+/* key: "pool.lease_ttl"; the values as `config show` prints them; live: `to` stands from now on. */
+typedef void config_change_fn(
+	void *data, const char *key, const char *from, const char *to, bool live);
+
+/*
+ * Gives `config`, which is in use, what the sources say now: live settings take the value in
+ * `fresh`, the others stay. changed() hears of each that differs, remark() of what was not worth
+ * saying before. `fresh` is still to be freed, and nothing else can be done with it. Loop.
+ */
+void config_adopt(struct config *config, struct config *fresh, config_change_fn *changed,
+	config_remark_fn *remark, void *data);
 
 /* Appends every setting as "section.key = value", one a line, with "  ; origin" behind it when
  * asked; secrets as ***. */

@@ -240,6 +240,18 @@ static int read_file(struct config *config, const char *path, struct error *err)
 	return remark_open_secret(config, stream, err);
 }
 
+/* A name from the command line or the environment may be relative. */
+static int read_named(
+	struct config *config, const char *name, const char *directory, struct error *err)
+{
+	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
+
+	if (name[0] == '/' || !directory)
+		return read_file(config, name, err);
+	strbuf_addf(&path, "%s/%s", directory, name);
+	return strbuf_failed(&path) ? out_of_memory(err) : read_file(config, path.data, err);
+}
+
 static int read_file_if_there(struct config *config, const char *path, struct error *err)
 {
 	int r = read_file(config, path, err);
@@ -269,7 +281,7 @@ static int apply_file(
 	int r;
 
 	if (named)
-		return named[0] ? read_file(config, named, err) : 0;
+		return named[0] ? read_named(config, named, sources->directory, err) : 0;
 	r = read_user_file(config, sources->environ, err);
 	if (r < 0 || config->origins->file)
 		return r;
@@ -319,10 +331,13 @@ static int remark_older(struct config *config, const char *const *variables,
 	return r;
 }
 
-static int apply_variable(struct config *config, const char *const *variables,
+static int apply_variable(struct config *config, const struct config_sources *sources,
 	const struct setting *row, struct error *err)
 {
-	struct setting_input in = {.kind = ORIGIN_VARIABLE, .key = row->key ? row->key : ""};
+	struct setting_input in = {.kind = ORIGIN_VARIABLE,
+		.key = row->key ? row->key : "",
+		.directory = sources->directory};
+	const char *const *variables = sources->environ;
 	CLEANUP(freep) char *value = NULL;
 	const char *const *name;
 	int r;
@@ -342,13 +357,14 @@ static int apply_variable(struct config *config, const char *const *variables,
 	return remark_older(config, variables, row->env, *name, err);
 }
 
-static int apply_environment(struct config *config, const char *const *variables, struct error *err)
+static int apply_environment(
+	struct config *config, const struct config_sources *sources, struct error *err)
 {
 	const struct setting *row;
 	int r = 0;
 
 	for (row = settings; r == 0 && row < settings + settings_count; row++)
-		r = apply_variable(config, variables, row, err);
+		r = apply_variable(config, sources, row, err);
 	return r;
 }
 
@@ -375,11 +391,12 @@ static int unknown_option(const char *section, const char *key, struct error *er
 	return error_set(err, EINVAL, "%s", text.data);
 }
 
-static int apply_option(struct config *config, const char *option, struct error *err)
+static int apply_option(
+	struct config *config, const char *option, const char *directory, struct error *err)
 {
 	const char *dot = strchr(option, '.'), *equals = strchr(option, '=');
 	CLEANUP(freep) char *section = NULL, *key = NULL, *value = NULL;
-	struct setting_input in = {.kind = ORIGIN_OPTION};
+	struct setting_input in = {.kind = ORIGIN_OPTION, .directory = directory};
 	const struct setting *row;
 
 	if (!dot || !equals || dot > equals)
@@ -401,13 +418,15 @@ static int apply_option(struct config *config, const char *option, struct error 
 static int apply_options(
 	struct config *config, const struct config_sources *sources, struct error *err)
 {
-	struct setting_input in = {
-		.kind = ORIGIN_ARGUMENT, .key = "mountpoint", .value = sources->mountpoint};
+	struct setting_input in = {.kind = ORIGIN_ARGUMENT,
+		.key = "mountpoint",
+		.value = sources->mountpoint,
+		.directory = sources->directory};
 	const char *const *option;
 	int r = 0;
 
 	for (option = sources->overrides; r == 0 && option && *option; option++)
-		r = apply_option(config, *option, err);
+		r = apply_option(config, *option, sources->directory, err);
 	if (r == 0 && sources->mountpoint)
 		r = setting_apply(config, setting_find("mount", "mountpoint"), &in, err);
 	return r;
@@ -453,7 +472,7 @@ static int gather(struct config *config, const struct config_sources *sources,
 	if (r == 0)
 		r = apply_file(config, sources, err);
 	if (r == 0)
-		r = apply_environment(config, sources->environ, err);
+		r = apply_environment(config, sources, err);
 	if (r == 0)
 		r = apply_options(config, sources, err);
 	if (r == 0)

@@ -41,8 +41,6 @@ int control_create(struct loop *loop, const struct config *config, struct events
 	control->config = config;
 	control->events = events;
 	control->started_at = control->changed_at = unix_now();
-	strbuf_init(&control->config_text);
-	config_show(config, true, &control->config_text);
 	events_on_add(events, handle_event, control);
 	r = space_create(config->dressage.state_dir, &control->space, err);
 	if (r < 0)
@@ -67,7 +65,6 @@ void control_destroy(struct control *control)
 	inode_forget_all(control);
 	loop_timer_stop(control->watch);
 	space_destroy(control->space);
-	strbuf_fini(&control->config_text);
 	free(control);
 }
 

@@ -44,11 +44,10 @@ struct control {
 	loop_fn *told;
 	void *told_data;
 	double started_at, changed_at; /* Unix seconds; changed: a lease or slot of the tree did */
-	struct strbuf config_text;
-	struct inode *inodes;     /* hash by ino: inode.h */
-	struct job *jobs;         /* not yet done: job.h */
-	struct request *held;     /* waiting for something: request.h */
-	struct listing *listings; /* open directories: directory.h */
+	struct inode *inodes;          /* hash by ino: inode.h */
+	struct job *jobs;              /* not yet done: job.h */
+	struct request *held;          /* waiting for something: request.h */
+	struct listing *listings;      /* open directories: directory.h */
 	struct loop_timer *watch; /* looks again at held requests whose first signal was harmless */
 	struct space *space;      /* of the state directory */
 };

@@ -12,7 +12,7 @@
 
 void render_config(struct control *control, const struct node *node, struct strbuf *out)
 {
-	strbuf_add(out, control->config_text.data, control->config_text.size);
+	config_show(control->config, true, out);
 }
 
 void render_events(struct control *control, const struct node *node, struct strbuf *out)

@@ -25,18 +25,21 @@
 #include "tools/mount-watch.h"
 #include "tools/options.h"
 #include "tools/probe.h"
+#include "tools/reload.h"
 
 enum { EVENTS_KEPT = 5000 };
 
 struct daemon {
 	struct daemon_options *options;
-	const struct config *config;
+	struct config *config;
 	struct loop *loop;
 	struct journal *journal;
 	struct events *events;
 	struct filesystem *fs;
 	struct lease_table *leases;
+	struct reload *reload;
 	int signal_fd;
+	bool on_terminal; /* at the start */
 	struct loop_watch *signal_watch;
 	struct loop_watch *starter_watch;
 	struct probe *probe; /* of the mount, at start */
@@ -127,8 +130,10 @@ static void handle_signal(void *data, unsigned events)
 	(void)events;
 	if (read(daemon->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
-	if (info.ssi_signo == SIGHUP && !isatty(STDIN_FILENO)) {
-		log_warn("SIGHUP: no setting can change while the daemon runs; restart it");
+	/* a terminal that is closed sends it too, and would leave a daemon that nobody sees */
+	if (info.ssi_signo == SIGHUP && (!daemon->on_terminal || isatty(STDIN_FILENO))) {
+		if (!daemon->stopping)
+			reload_begin(daemon->reload);
 		return;
 	}
 	if (!daemon->stopping)
@@ -150,6 +155,7 @@ static int open_signals(struct daemon *daemon, struct error *err)
 		&stop, SIGPIPE); /* never read: a write to a closed pipe fails with EPIPE instead */
 	(void)pthread_sigmask(SIG_BLOCK, &stop, NULL);
 	(void)sigdelset(&stop, SIGPIPE);
+	daemon->on_terminal = isatty(STDIN_FILENO);
 	daemon->signal_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (daemon->signal_fd < 0)
 		return error_errno(err, errno, "cannot listen for signals");
@@ -175,8 +181,9 @@ static void handle_starter_gone(void *data, unsigned events)
 
 /* In the background the log goes beside the journal, unless the configuration names another
  * file. */
-static void leave_terminal(const struct config *config)
+static void leave_terminal(struct daemon *daemon)
 {
+	const struct config *config = daemon->config;
 	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
 	CLEANUP(closep) int log_fd = -1;
 
@@ -184,6 +191,8 @@ static void leave_terminal(const struct config *config)
 	if (!*config->dressage.log_file)
 		log_fd =
 			open(path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	if (log_fd >= 0)
+		reload_follow_log(daemon->reload, path.data);
 	background_leave_terminal(log_fd);
 }
 
@@ -240,15 +249,6 @@ static void handle_leases_started(void *data, int r, const struct error *err)
 		fail_start(daemon, &why);
 }
 
-static void log_remark(void *data, int level, const char *sentence)
-{
-	(void)data;
-	if (level <= LOG_LEVEL_WARN)
-		log_warn("%s", sentence);
-	else
-		log_info("%s", sentence);
-}
-
 static int open_leases(struct daemon *daemon, struct error *err)
 {
 	const struct filesystem_options options = {
@@ -279,6 +279,9 @@ static int open_all(struct daemon *daemon, struct error *err)
 	if (r == 0)
 		r = loop_create(&daemon->loop, err);
 	if (r == 0)
+		r = reload_create(
+			daemon->loop, daemon->options, daemon->config, &daemon->reload, err);
+	if (r == 0)
 		r = open_signals(daemon, err);
 	if (r == 0 && daemon->options->ready_fd >= 0)
 		r = loop_watch_start(daemon->loop, daemon->options->ready_fd, LOOP_READABLE,
@@ -289,7 +292,7 @@ static int open_all(struct daemon *daemon, struct error *err)
 		r = journal_open(
 			daemon->loop, daemon->config->dressage.state_dir, &daemon->journal, err);
 	if (r == 0 && daemon->options->ready_fd >= 0)
-		leave_terminal(daemon->config);
+		leave_terminal(daemon);
 	if (r == 0)
 		r = events_create(EVENTS_KEPT, &daemon->events, err);
 	if (r == 0)
@@ -311,9 +314,10 @@ static void close_all(struct daemon *daemon)
 	if (daemon->signal_fd >= 0)
 		(void)close(daemon->signal_fd);
 	loop_destroy(daemon->loop);
+	reload_destroy(daemon->reload);
 }
 
-int daemon_run(struct daemon_options *options, const struct config *config, struct error *err)
+int daemon_run(struct daemon_options *options, struct config *config, struct error *err)
 {
 	struct daemon daemon = {
 		.options = options,
@@ -323,7 +327,7 @@ int daemon_run(struct daemon_options *options, const struct config *config, stru
 	int r = open_all(&daemon, err);
 
 	if (r == 0) {
-		config_each_remark(config, log_remark, NULL);
+		config_each_remark(config, reload_log_remark, NULL);
 		lease_table_start(daemon.leases, handle_leases_started, &daemon);
 		loop_run(daemon.loop);
 		if (daemon.failure.code != 0) {

@@ -2,9 +2,9 @@
 /*
  * daemon.h: the daemon's life: what is opened in which order, when it is ready, and how it stops.
  *
- *	loop, log, journal, events, file system, leases -> slots READY -> mount -> the mount answers
- *-> ready SIGTERM, SIGINT: leases end -> unmount -> everything closed, last first fusermount3 -u:
- * unmounted  -> leases end -> everything closed
+ * loop, log, journal, events, file system, leases -> slots READY -> mount -> it answers -> ready;
+ * SIGTERM, SIGINT: leases end -> unmount -> everything closed, last first; fusermount3 -u:
+ * unmounted -> leases end -> everything closed.
  *
  * Threads: the caller's becomes the loop.
  */
@@ -17,9 +17,9 @@ struct error;
 
 /*
  * Runs until it is stopped. 0: stopped as asked; -errno: it could not start (nothing is left of
- * it), or a part of it failed. options->ready_fd is closed and -1 once the starter has been told
- * that the daemon is ready.
+ * it), or a part of it failed. SIGHUP changes what is live in config. options->ready_fd is closed
+ * and -1 once the starter has been told that the daemon is ready.
  */
-int daemon_run(struct daemon_options *options, const struct config *config, struct error *err);
+int daemon_run(struct daemon_options *options, struct config *config, struct error *err);
 
 #endif

@@ -66,13 +66,9 @@ static void keep_heaps_small(void)
 static int load_config(
 	const struct daemon_options *options, struct config **ret_config, struct error *err)
 {
-	const struct config_sources sources = {
-		.file = options->config,
-		.overrides = (const char *const *)options->overrides,
-		.environ = (const char *const *)environ,
-		.mountpoint = options->mountpoint,
-	};
+	struct config_sources sources;
 
+	options_sources(options, &sources);
 	return config_load(&sources, ret_config, err);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -180,6 +181,16 @@ int options_parse(int argc, char **argv, struct daemon_options *ret_options)
 	options.mountpoint = argv[optind];
 	*ret_options = options;
 	return -1;
+}
+
+void options_sources(const struct daemon_options *options, struct config_sources *ret_sources)
+{
+	*ret_sources = (struct config_sources){
+		.file = options->config,
+		.overrides = (const char *const *)options->overrides,
+		.environ = (const char *const *)environ,
+		.mountpoint = options->mountpoint,
+	};
 }
 
 void options_fini(struct daemon_options *options)

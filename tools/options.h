@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct config_sources;
+
 struct daemon_options {
 	bool foreground;        /* -f */
 	bool check;             /* --check */
@@ -21,6 +23,8 @@ struct daemon_options {
 
 /* -1: go on with *ret_options; else the exit code (--help, --version, usage). */
 int options_parse(int argc, char **argv, struct daemon_options *ret_options);
+/* Where they say that settings are read from. Borrows the options and the environment. */
+void options_sources(const struct daemon_options *options, struct config_sources *ret_sources);
 void options_fini(struct daemon_options *options);
 
 #endif
