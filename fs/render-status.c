@@ -194,7 +194,7 @@ static void add_slot(
 		strbuf_addf(out, "%.3f", view->last_pong_at);
 	else
 		strbuf_adds(out, "null");
-	strbuf_adds(out, ",\"last_error\":");
+	strbuf_addf(out, ",\"failing\":%s,\"last_error\":", view->failing ? "true" : "false");
 	json_add_cstring(out, view->last_error);
 	strbuf_addc(out, '}');
 }

@@ -492,6 +492,7 @@ struct slot_view slot_view(const struct slot *slot)
 		.last_pong_at = slot->last_pong_at,
 		.commands = slot->run_count - slot->late_runs,
 		.failures = slot->failures,
+		.failing = slot->failures > 0 && !slot->ready_ms,
 	};
 }
 

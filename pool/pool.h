@@ -125,6 +125,7 @@ struct slot_view {
 	double last_pong_at;    /* the same in Unix seconds; 0: none yet */
 	unsigned commands;      /* running now */
 	unsigned failures;      /* starts that failed and deaths, in a row */
+	bool failing;           /* it is down, or is tried again, and has not been READY since */
 };
 
 struct slot_view slot_view(const struct slot *slot);

@@ -111,6 +111,17 @@ const struct client_command ls_command = {
 	.run = run_ls,
 };
 
+/* A slot that is tried again is in a state of those that start, for as long as the try takes. */
+static bool has_failing_slot(const cJSON *status)
+{
+	const cJSON *slot;
+
+	cJSON_ArrayForEach (slot, cJSON_GetObjectItemCaseSensitive(status, "slots"))
+		if (json_is_true(slot, "failing"))
+			return true;
+	return false;
+}
+
 /* True when every slot can be lent or is on its way back. */
 static bool is_healthy(const struct strbuf *status_json)
 {
@@ -119,7 +130,7 @@ static bool is_healthy(const struct strbuf *status_json)
 
 	healthy = status && !json_is_true(status, "closed") &&
 		  json_number(status, "total_failed") == 0 &&
-		  json_number(status, "total_lost") == 0;
+		  json_number(status, "total_lost") == 0 && !has_failing_slot(status);
 	cJSON_Delete(status);
 	return healthy;
 }
@@ -153,7 +164,7 @@ static int run_status(struct client *client, int argc, char **argv)
 const struct client_command status_command = {
 	.name = "status",
 	.arguments = "[--json]",
-	.summary = "show the pool; exit status 4 when a slot has failed or is lost",
+	.summary = "show the pool; exit status 4 when a slot has failed, is tried again or is lost",
 	.details =
 		"  --json  as a program wants it\n\nPlain way: cat MOUNT/status, cat MOUNT/status.json\n",
 	.run = run_status,

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from harness import PATIENCE, Daemon, Scratch, case, check, contains, equal, eventually, is_symbolizer, main
+from harness import DRESSAGE, PATIENCE, Daemon, Scratch, case, check, contains, equal, eventually, is_symbolizer, main, run
 
 MOODY = r"""#!/bin/sh
 dir=%s all="$*"
@@ -62,6 +62,28 @@ def bwraps_of(d):
         with open(f'/proc/{d.pid}/task/{task}/children', encoding='ascii') as f:
             found += f.read().split()
     return [pid for pid in found if not is_symbolizer(pid)]
+
+
+def status_code(d):
+    return run([DRESSAGE, '--mount', d.mnt, 'status']).returncode
+
+
+@case
+def while_a_slot_that_failed_is_tried_again_status_ends_with_4():
+    with moody_daemon(2) as (d, mood):
+        equal(status_code(d), 0)
+        with mood('hang-0000'):
+            with mood('fail-0000'):
+                os.kill(pid_of(d, '0000'), signal.SIGKILL)
+                eventually(lambda: state_of(d, '0000') == 'FAILED', 'slot 0 is FAILED')
+                equal(status_code(d), 4)
+            eventually(lambda: state_of(d, '0000') == 'RESTARTING', 'slot 0 is tried again')
+            status = d.json('status.json')
+            equal((status['total_failed'], status['slots'][0]['failing'], status['slots'][1]['failing']), (0, True, False))
+            equal(status_code(d), 4)
+        eventually(lambda: state_of(d, '0000') == 'READY', 'slot 0 is READY')
+        equal(status_code(d), 0)
+        equal(d.json('status.json')['slots'][0]['failing'], False)
 
 
 @case
