@@ -20,6 +20,9 @@ enum statement {
 	PUT_SLOT,
 	PUT_LEASE,
 	DROP_LEASE,
+	PUT_MARK,
+	DROP_MARK,
+	HAS_MARK,
 	EACH_SLOT,
 	EACH_LEASE,
 	STATEMENT_COUNT,
@@ -29,6 +32,9 @@ static const char *const statement_texts[STATEMENT_COUNT] = {
 	[PUT_SLOT] = "INSERT OR REPLACE INTO slots VALUES (?,?,?,?,?,?,?)",
 	[PUT_LEASE] = "INSERT OR REPLACE INTO leases VALUES (?,?,?,?,?,?,?,?,?)",
 	[DROP_LEASE] = "DELETE FROM leases WHERE lease_id = ?",
+	[PUT_MARK] = "INSERT OR IGNORE INTO marks VALUES (?)",
+	[DROP_MARK] = "DELETE FROM marks WHERE name = ?",
+	[HAS_MARK] = "SELECT 1 FROM marks WHERE name = ?",
 	[EACH_SLOT] = "SELECT * FROM slots ORDER BY slot",
 	[EACH_LEASE] = "SELECT * FROM leases ORDER BY created_at, lease_id",
 };
@@ -115,13 +121,17 @@ static int read_number(struct journal_db *db, const char *sql, int *ret_number, 
 	return errno_of(code) == 0 ? 0 : failure(db, code, "cannot read", err);
 }
 
+/* The tables that came after the first version, and whether the machine has been restarted. */
 static int note_boot(struct journal_db *db, struct error *err)
 {
 	CLEANUP(strbuf_fini) struct strbuf id = STRBUF_INIT;
 	char *same_boot, *new_boot;
 	int same = 0, r;
 
-	r = execute(db, "CREATE TABLE IF NOT EXISTS boot (id TEXT NOT NULL)", err);
+	r = execute(db,
+		"CREATE TABLE IF NOT EXISTS boot (id TEXT NOT NULL);"
+		"CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY)",
+		err);
 	if (r < 0)
 		return r;
 	r = read_text("/proc/sys/kernel/random/boot_id", &id);
@@ -350,6 +360,32 @@ int journal_db_drop_lease(struct journal_db *db, const char *lease_id, struct er
 {
 	bind_text(db->statements[DROP_LEASE], 1, lease_id);
 	return run(db, db->statements[DROP_LEASE], err);
+}
+
+int journal_db_put_mark(struct journal_db *db, const char *name, struct error *err)
+{
+	bind_text(db->statements[PUT_MARK], 1, name);
+	return run(db, db->statements[PUT_MARK], err);
+}
+
+int journal_db_drop_mark(struct journal_db *db, const char *name, struct error *err)
+{
+	bind_text(db->statements[DROP_MARK], 1, name);
+	return run(db, db->statements[DROP_MARK], err);
+}
+
+int journal_db_has_mark(struct journal_db *db, const char *name, bool *ret_set, struct error *err)
+{
+	sqlite3_stmt *has = db->statements[HAS_MARK];
+	int code;
+
+	bind_text(has, 1, name);
+	code = sqlite3_step(has);
+	if (errno_of(code) == 0)
+		*ret_set = code == SQLITE_ROW;
+	(void)sqlite3_reset(has);
+	(void)sqlite3_clear_bindings(has);
+	return errno_of(code) == 0 ? 0 : failure(db, code, "cannot read", err);
 }
 
 int journal_db_reset(struct journal_db *db, struct error *err)

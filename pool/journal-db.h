@@ -31,6 +31,9 @@ int journal_db_put_slot(struct journal_db *db, const struct journal_slot *slot, 
 int journal_db_put_lease(
 	struct journal_db *db, const struct journal_lease *lease, struct error *err);
 int journal_db_drop_lease(struct journal_db *db, const char *lease_id, struct error *err);
+int journal_db_put_mark(struct journal_db *db, const char *name, struct error *err);
+int journal_db_drop_mark(struct journal_db *db, const char *name, struct error *err);
+int journal_db_has_mark(struct journal_db *db, const char *name, bool *ret_set, struct error *err);
 int journal_db_reset(struct journal_db *db, struct error *err);
 
 #endif

@@ -24,7 +24,14 @@
 
 enum { SPARE_COUNT = 16 };
 
-enum item_kind { ITEM_SLOT, ITEM_LEASE, ITEM_DROP_LEASE, ITEM_REFUSED };
+enum item_kind {
+	ITEM_SLOT,
+	ITEM_LEASE,
+	ITEM_DROP_LEASE,
+	ITEM_MARK,
+	ITEM_DROP_MARK,
+	ITEM_REFUSED,
+};
 
 struct item {
 	struct item *next;
@@ -36,6 +43,7 @@ struct item {
 	union {
 		struct journal_slot slot;
 		struct journal_lease lease;
+		const char *mark;
 	};
 	bool spare; /* one of the journal's own, for when memory has run out */
 };                  /* behind a row that is not spare stand the texts its pointers point to */
@@ -112,6 +120,10 @@ static int write_item(struct journal_db *db, struct item *item)
 		return journal_db_put_lease(db, &item->lease, &item->err);
 	case ITEM_DROP_LEASE:
 		return journal_db_drop_lease(db, item->lease.lease_id, &item->err);
+	case ITEM_MARK:
+		return journal_db_put_mark(db, item->mark, &item->err);
+	case ITEM_DROP_MARK:
+		return journal_db_drop_mark(db, item->mark, &item->err);
 	case ITEM_REFUSED:
 		return 0;
 	}
@@ -321,6 +333,13 @@ int journal_each_lease(
 	return end_reading(journal, journal_db_each_lease(db, visit, data, err));
 }
 
+int journal_has_mark(struct journal *journal, const char *name, bool *ret_set, struct error *err)
+{
+	struct journal_db *db = begin_reading(journal);
+
+	return end_reading(journal, journal_db_has_mark(db, name, ret_set, err));
+}
+
 int journal_reset(struct journal *journal, struct error *err)
 {
 	struct journal_db *db = begin_reading(journal);
@@ -452,4 +471,20 @@ void journal_drop_lease(
 	struct journal_lease lease = {.lease_id = lease_id};
 
 	put_lease(journal, ITEM_DROP_LEASE, &lease, committed, data);
+}
+
+void journal_put_mark(struct journal *journal, const char *name, bool set,
+	journal_committed_fn *committed, void *data)
+{
+	struct item *item =
+		item_create(set ? ITEM_MARK : ITEM_DROP_MARK, text_size(name), committed, data);
+	char *at;
+
+	if (!item) {
+		refuse(journal, committed, data);
+		return;
+	}
+	at = (char *)(item + 1);
+	item->mark = keep_text(&at, name);
+	enqueue(journal, item);
 }

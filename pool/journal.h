@@ -12,6 +12,7 @@
 #ifndef POOL_JOURNAL_H
 #define POOL_JOURNAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -55,7 +56,9 @@ int journal_each_slot(
 	struct journal *journal, journal_slot_fn *visit, void *data, struct error *err);
 int journal_each_lease(
 	struct journal *journal, journal_lease_fn *visit, void *data, struct error *err);
-/* Forgets every row: what an earlier daemon left has been cleared. Waits. */
+/* Whether the mark was set, by this daemon or an earlier one. Waits. */
+int journal_has_mark(struct journal *journal, const char *name, bool *ret_set, struct error *err);
+/* Forgets every row but the marks: what an earlier daemon left has been cleared. Waits. */
 int journal_reset(struct journal *journal, struct error *err);
 
 /* Writes the row, replacing the one of the same slot or lease. committed may be NULL. */
@@ -66,5 +69,8 @@ void journal_put_lease(struct journal *journal, const struct journal_lease *leas
 /* Forgets a lease. */
 void journal_drop_lease(
 	struct journal *journal, const char *lease_id, journal_committed_fn *committed, void *data);
+/* Sets or clears what the daemon itself is to remember, such as "draining". */
+void journal_put_mark(struct journal *journal, const char *name, bool set,
+	journal_committed_fn *committed, void *data);
 
 #endif

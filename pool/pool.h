@@ -83,7 +83,7 @@ struct operation *pool_lend(struct pool *pool, const char *holder, const char *i
  * generation. Its commands end as lost with this reason. */
 void pool_return(struct pool *pool, struct slot *slot, enum reason reason);
 
-/* No new loans (-EBUSY, draining) until it is called with false. No file asks for it yet. */
+/* No new loans (-EBUSY, draining) until it is called with false. */
 void pool_drain(struct pool *pool, bool drain);
 
 /*

@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "config/settings.h"
 #include "pool/events.h"
+
+#define DRAINING_MARK "draining"
 
 static int open_provider(struct lease_table *table, struct error *err)
 {
@@ -25,6 +28,16 @@ static int open_provider(struct lease_table *table, struct error *err)
 	if (!table->ops)
 		return error_set(err, EINVAL, "this version has no provider '%s'", name);
 	return table->ops->open(&env, &table->provider, err);
+}
+
+/* Who took the node out of service has not put it back by starting the daemon again. */
+static int drain_as_before(struct lease_table *table, struct error *err)
+{
+	int r = journal_has_mark(table->journal, DRAINING_MARK, &table->draining, err);
+
+	if (r == 0 && table->draining && table->ops->drain)
+		table->ops->drain(table->provider, true);
+	return r;
 }
 
 int lease_table_create(struct loop *loop, const struct config *config, struct journal *journal,
@@ -51,6 +64,8 @@ int lease_table_create(struct loop *loop, const struct config *config, struct jo
 		r = lease_end_former(table, err);
 	if (r == 0)
 		r = open_provider(table, err);
+	if (r == 0)
+		r = drain_as_before(table, err);
 	if (r < 0) {
 		lease_table_destroy(table);
 		return r;
@@ -147,6 +162,13 @@ void lease_table_stop(struct lease_table *table, lease_done_fn *stopped, void *d
 
 /* drain */
 
+static void handle_mark_written(void *data, int r, const struct error *err)
+{
+	(void)data;
+	if (r < 0)
+		log_warn("the next daemon will not know whether this one drained: %s", err->text);
+}
+
 void lease_table_drain(struct lease_table *table, bool drain)
 {
 	if (table->draining == drain || table->stopping)
@@ -161,6 +183,7 @@ void lease_table_drain(struct lease_table *table, bool drain)
 				  });
 	if (table->ops->drain)
 		table->ops->drain(table->provider, drain);
+	journal_put_mark(table->journal, DRAINING_MARK, drain, handle_mark_written, NULL);
 }
 
 bool lease_table_is_draining(const struct lease_table *table)

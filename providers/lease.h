@@ -59,7 +59,8 @@ void lease_table_start(struct lease_table *table, lease_done_fn *started, void *
 /* Ends every lease (reason stopping), then the provider. */
 void lease_table_stop(struct lease_table *table, lease_done_fn *stopped, void *data);
 /* While it drains no new lease is made (-EBUSY, draining), those in line are told so, and leases
- * that are there go on. Twice is harmless. */
+ * that are there go on. The journal remembers it: the next table on it begins so. Twice is
+ * harmless. */
 void lease_table_drain(struct lease_table *table, bool drain);
 bool lease_table_is_draining(const struct lease_table *table);
 struct pool *lease_table_pool(

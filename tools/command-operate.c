@@ -58,7 +58,8 @@ const struct client_command drain_command = {
 	.arguments = "",
 	.summary = "take no new leases; those that are there go on",
 	.details =
-		"Who waits in line is told at once. 'dressage undrain' ends it. Plain way: echo drain >MOUNT/control\n",
+		"Who waits in line is told at once. 'dressage undrain' ends it, a restart of the daemon does not.\n"
+		"Plain way: echo drain >MOUNT/control\n",
 	.run = run_drain,
 };
 

@@ -201,7 +201,10 @@ static void say_ready(struct daemon *daemon)
 	log_info("ready: mounted at '%s', %u slots of %s", daemon->config->mount.mountpoint,
 		daemon->config->pool.slots, daemon->config->dressage.provider);
 	daemon->ready = true;
-	say_event(daemon, "STARTING", "READY");
+	if (lease_table_is_draining(daemon->leases))
+		log_warn("draining, as the daemon before: no new leases until 'dressage undrain'");
+	say_event(
+		daemon, "STARTING", lease_table_is_draining(daemon->leases) ? "DRAINING" : "READY");
 	if (daemon->options->ready_fd < 0)
 		return;
 	loop_watch_stop(daemon->starter_watch);

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """control, and the commands of dressage that write to it: drain, undrain, restart-slot, release."""
+import contextlib
 import errno
 import json
 import os
+import sqlite3
 import subprocess
 import threading
 import time
@@ -106,6 +108,30 @@ def a_create_while_another_drains_never_lands_there(d):
             own.ask('control', 'undrain\n')
             own.release_all()
             undrained = drained
+
+
+def is_written_down(d, mark):
+    with contextlib.closing(sqlite3.connect(f'file:{d.state}/journal.db?mode=ro', uri=True)) as journal:
+        return journal.execute('SELECT count(*) FROM marks WHERE name = ?', [mark]).fetchone()[0]
+
+
+@case
+def a_drained_daemon_drains_on_after_a_stop_and_after_kill_9_until_undrain():
+    with Daemon(slots=1) as own:
+        for end in (own.stop, own.kill):
+            own.ask('control', 'drain\n')
+            eventually(lambda: is_written_down(own, 'draining'), 'the journal has it')
+            end()
+            own.start()
+            contains(own.whole_log(), "draining, as the daemon before: no new leases until 'dressage undrain'")
+            equal(own.json('status.json')['nodes'][0]['draining'], True)
+            equal([(e['from'], e['to']) for e in map(json.loads, own.read('events').splitlines()) if e['kind'] == 'daemon'],
+                  [('STARTING', 'DRAINING')])
+            contains(str(fails_with(errno.EBUSY, own.mkdir, 't')), 'busy')
+        own.ask('control', 'undrain\n')
+        own.stop()
+        own.start()
+        own.mkdir('t')
 
 
 @case

@@ -323,6 +323,33 @@ static void after_a_restart_of_the_machine_a_pid_is_nobodys(void **state)
 	assert_string_equal(f->seen.data, "3 g7 LEASED 0@0 /d \n");
 }
 
+static bool has_mark(struct fixture *f, const char *name)
+{
+	bool set = false;
+
+	assert_int_equal(journal_has_mark(f->journal, name, &set, NULL), 0);
+	return set;
+}
+
+static void a_mark_outlives_the_daemon_and_a_reset_until_it_is_cleared(void **state)
+{
+	struct fixture *f = *state;
+
+	open_journal(f);
+	assert_false(has_mark(f, "tired"));
+	journal_put_mark(f->journal, "tired", true, NULL, NULL);
+	journal_put_mark(f->journal, "tired", true, NULL, NULL);
+	close_journal(f);
+	open_journal(f);
+	assert_int_equal(journal_reset(f->journal, NULL), 0);
+	assert_true(has_mark(f, "tired"));
+	assert_false(has_mark(f, "hungry"));
+	journal_put_mark(f->journal, "tired", false, NULL, NULL);
+	close_journal(f);
+	open_journal(f);
+	assert_false(has_mark(f, "tired"));
+}
+
 #define CASE(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -337,6 +364,7 @@ int main(void)
 		CASE(a_damaged_file_is_named_with_the_way_out),
 		CASE(a_write_that_fails_is_told_and_costs_no_later_row),
 		CASE(after_a_restart_of_the_machine_a_pid_is_nobodys),
+		CASE(a_mark_outlives_the_daemon_and_a_reset_until_it_is_cleared),
 		CASE(closing_with_rows_under_way_writes_them_and_tells_nobody),
 	};
 
