@@ -435,6 +435,33 @@ static int check_request(
 	return table->ops->check ? table->ops->check(table->provider, spec, err) : 0;
 }
 
+/* A lease that is over and is taken again is what it was, but for what is asked for. */
+static int complete(struct lease_table *table, const struct sandbox_spec *asked, bool exclusive,
+	struct sandbox_spec *ret_spec, struct error *err)
+{
+	const struct lease *former = lease_find(table, asked->trajectory_id);
+
+	if (former && !exclusive && (former->state == LEASE_LOST || former->state == LEASE_EXPIRED))
+		return sandbox_spec_complete(asked, &former->spec, ret_spec, err);
+	return sandbox_spec_copy(asked, ret_spec, err);
+}
+
+/* 1: a creation has begun that tells the waiter; else as try_at_once(). */
+static int take(struct lease_table *table, const struct sandbox_spec *asked,
+	struct lease_waiter *waiter, struct lease_answer *answer, struct operation **ret_op)
+{
+	struct sandbox_spec spec;
+	int r = complete(table, asked, waiter->exclusive, &spec, &answer->err);
+
+	if (r < 0)
+		return r;
+	r = try_at_once(table, &spec, waiter->exclusive, &answer->lease, &answer->err);
+	if (r > 0)
+		*ret_op = creation_begin(table, &spec, waiter, &answer->err);
+	sandbox_spec_fini(&spec);
+	return r > 0 && !*ret_op ? -answer->err.code : r;
+}
+
 static struct operation *request(
 	struct lease_table *table, const struct sandbox_spec *spec, struct lease_waiter *waiter)
 {
@@ -450,16 +477,11 @@ static struct operation *request(
 	HASH_FIND_STR(table->creations, spec->trajectory_id, creation);
 	if (creation) {
 		op = join(creation, spec, waiter, &answer.err);
+		answer.r = -answer.err.code;
 	} else {
-		answer.r = try_at_once(table, spec, waiter->exclusive, &answer.lease, &answer.err);
-		if (answer.r <= 0)
-			return lease_answer_later(table, &answer);
-		op = creation_begin(table, spec, waiter, &answer.err);
+		answer.r = take(table, spec, waiter, &answer, &op);
 	}
-	if (op)
-		return op;
-	answer.r = -answer.err.code;
-	return lease_answer_later(table, &answer);
+	return op ? op : lease_answer_later(table, &answer);
 }
 
 struct operation *lease_create(struct lease_table *table, const struct sandbox_spec *spec,

@@ -312,6 +312,41 @@ int sandbox_spec_copy(
 	return 0;
 }
 
+static bool complete_image(const struct sandbox_spec *former, struct sandbox_spec *spec)
+{
+	const char *image = sandbox_spec_image(former);
+
+	if (!spec->env_args)
+		return copy_object(former->env_args, &spec->env_args);
+	if (!image || sandbox_spec_image(spec))
+		return true;
+	/* null is the same as absent */
+	cJSON_DeleteItemFromObjectCaseSensitive(spec->env_args, "sandbox_image");
+	return cJSON_AddStringToObject(spec->env_args, "sandbox_image", image) != NULL;
+}
+
+int sandbox_spec_complete(const struct sandbox_spec *asked, const struct sandbox_spec *former,
+	struct sandbox_spec *ret_spec, struct error *err)
+{
+	struct sandbox_spec spec;
+	int r = sandbox_spec_copy(asked, &spec, err);
+
+	if (r < 0)
+		return r;
+	if (!spec.timeout_sec)
+		spec.timeout_sec = former->timeout_sec;
+	if (!complete_image(former, &spec) ||
+		(!spec.env_type && !copy_text(former->env_type, &spec.env_type)) ||
+		(!spec.metadata && !copy_object(former->metadata, &spec.metadata)) ||
+		(!spec.env && !copy_object(former->env, &spec.env)) ||
+		(!spec.service_count && !copy_services(former, &spec))) {
+		sandbox_spec_fini(&spec);
+		return no_memory(err);
+	}
+	*ret_spec = spec;
+	return 0;
+}
+
 void sandbox_spec_fini(struct sandbox_spec *spec)
 {
 	if (!spec)

@@ -63,6 +63,10 @@ const char *sandbox_spec_image(const struct sandbox_spec *spec);
  * has; NULL: none. What is not given fits. */
 const char *sandbox_spec_difference(
 	const struct sandbox_spec *live, const struct sandbox_spec *asked);
+/* What was asked for, and what that leaves out as it is in `former`: of a lease that is over and is
+ * taken again, as what is not given fits a live one. */
+int sandbox_spec_complete(const struct sandbox_spec *asked, const struct sandbox_spec *former,
+	struct sandbox_spec *ret_spec, struct error *err);
 /*
  * What no sandbox of this machine's pool can serve: -EPROTOTYPE (mode_mismatch) when
  * metadata.paddock_mode does not fit the pool's mode, -EINVAL for an image (unknown_image) or

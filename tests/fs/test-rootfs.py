@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -166,6 +167,19 @@ def a_live_lease_with_another_image_differs(d):
     check('error' not in create(d, 't', 'second'), 'the same image')
     check('error' not in create(d, 't'), 'none asked for')
     equal(refused(d, errno.EEXIST, 't', 'first')['reason'], 'spec_differs')
+
+
+@case
+def a_lost_lease_that_is_taken_again_without_a_word_has_its_image_and_environment_again(d):
+    create(d, 't', 'second', env={'X': '1'})
+    for image, marker in ((None, 'two'), ('first', 'one'), (None, 'one')):
+        os.kill(int(d.read('slots', f'{d.slot_of("t"):04}', 'pid')), signal.SIGKILL)
+        eventually(lambda: d.read('leases', 't', 'state') == 'LOST\n', 'the lease is LOST')
+        check('error' not in create(d, 't', image), 'it is taken again')
+        equal(succeeds(d, 't', 'cat /etc/marker; echo $X'), f'{marker}\n1\n')
+    d.rmdir('t')
+    create(d, 't')
+    equal(succeeds(d, 't', 'cat /etc/marker; echo $X'), 'one\n\n')
 
 
 @case

@@ -288,6 +288,40 @@ static void a_pool_refuses_what_it_can_never_serve(void **state)
 	check_local(service, &config, 0, REASON_NONE, NULL);
 }
 
+static void assert_completes(const char *asked_text, const char *former_text, const char *text)
+{
+	struct sandbox_spec asked = decode(asked_text), former = decode(former_text), spec;
+	CLEANUP(strbuf_fini) struct strbuf rendered = STRBUF_INIT;
+	struct error err = ERROR_NONE;
+
+	assert_int_equal(sandbox_spec_complete(&asked, &former, &spec, &err), 0);
+	sandbox_spec_render(&spec, &rendered);
+	assert_string_equal(rendered.data, text);
+	sandbox_spec_fini(&spec);
+	sandbox_spec_fini(&former);
+	sandbox_spec_fini(&asked);
+}
+
+static void what_is_taken_again_is_what_it_was_but_for_what_is_asked(void **state)
+{
+	const char *former =
+		"{\"trajectory_id\":\"t\",\"env_type\":\"swe\",\"env_args\":{\"sandbox_image\":\"py\",\"n\":1},"
+		"\"services\":[{\"name\":\"web\",\"port\":80,\"health_path\":\"/health\"}],\"timeout_sec\":60,"
+		"\"metadata\":{\"a\":\"b\"},\"env\":{\"X\":\"1\"}}";
+
+	assert_completes("t", former, former);
+	assert_completes("{\"trajectory_id\":\"t\",\"env_args\":{\"m\":2}}",
+		"{\"trajectory_id\":\"t\",\"env_args\":{\"sandbox_image\":\"py\",\"n\":1}}",
+		"{\"trajectory_id\":\"t\",\"env_args\":{\"m\":2,\"sandbox_image\":\"py\"}}");
+	assert_completes("{\"trajectory_id\":\"t\",\"env_args\":{\"sandbox_image\":\"go\"}}",
+		"{\"trajectory_id\":\"t\",\"env_args\":{\"sandbox_image\":\"py\"},\"env\":{\"X\":\"1\"}}",
+		"{\"trajectory_id\":\"t\",\"env_args\":{\"sandbox_image\":\"go\"},\"env\":{\"X\":\"1\"}}");
+	assert_completes("{\"trajectory_id\":\"t\",\"timeout_sec\":5,\"env\":{\"X\":\"2\"}}",
+		"{\"trajectory_id\":\"t\",\"timeout_sec\":60,\"env\":{\"X\":\"1\"}}",
+		"{\"trajectory_id\":\"t\",\"timeout_sec\":5,\"env\":{\"X\":\"2\"}}");
+	assert_completes("t", "t", "{\"trajectory_id\":\"t\"}");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -302,6 +336,7 @@ int main(void)
 		cmocka_unit_test(bad_services_are_named_by_number),
 		cmocka_unit_test(a_spec_is_rendered_so_that_it_reads_the_same),
 		cmocka_unit_test(only_what_is_asked_for_can_differ),
+		cmocka_unit_test(what_is_taken_again_is_what_it_was_but_for_what_is_asked),
 		cmocka_unit_test(a_pool_refuses_what_it_can_never_serve),
 	};
 
