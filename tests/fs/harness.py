@@ -243,12 +243,13 @@ class Daemon:
     # --- life ---
 
     def start(self):
-        """Starts it in the foreground and waits until it says that it is ready."""
+        """Starts it in the foreground and waits until it says that it is ready. A Ctrl-C at our terminal is not for it: destroy()
+        must find it as it was."""
         reader, writer = os.pipe()
         with open(os.path.join(self.base, 'log'), 'ab') as log:
             self.process = subprocess.Popen(
                 [*self.words, '-f', f'--ready-fd={writer}', self.mnt], env=self.env, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, pass_fds=[writer], preexec_fn=become(*self.user) if self.user else None)
+                stdout=log, stderr=log, pass_fds=[writer], start_new_session=True, preexec_fn=become(*self.user) if self.user else None)
         os.close(writer)
         running.append(self)
         with os.fdopen(reader) as f:
