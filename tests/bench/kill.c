@@ -3,10 +3,11 @@
  * Times the kill of a command's tree, from the asking until nothing of it lives, in turns with
  * SIGKILL and wait of one `sleep`.
  *
- *	kill ROUNDS WILD_TREE [--user]
+ *	kill ROUNDS WILD_TREE KIND [--user]
  *
- * Prints "KIND P50 P99" for each kind of tree and for the rival "sleep", in microseconds. With
- * --user as an ordinary user's daemon, which has no cgroups.
+ * Prints "KIND P50 P99 ROUNDS RESETS" and "sleep P50 P99", in microseconds. With --user as an
+ * ordinary user's daemon, which has no cgroups: what forks faster than it is killed may cost the
+ * slot there, and RESETS counts how often. A round ends when nothing of the tree lives.
  */
 #include <err.h>
 #include <setjmp.h>
@@ -33,12 +34,18 @@
 #include "tests/support/pool-fixture.h"
 
 static const struct kind {
-	const char *name, *count;
-} kinds[] = {{"daemons", "1"}, {"daemons", "50"}, {"churn", "64"}};
-
-enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
+	const char *name, *what, *count;
+} kinds[] = {
+	{"daemons1", "daemons", "1"},
+	{"daemons50", "daemons", "50"},
+	{"churn64", "churn", "64"},
+};
 
 static struct pool_fixture f;
+static struct slot *slot;
+static const char *wild_tree;
+static size_t rounds, resets;
+static volatile sig_atomic_t interrupted;
 
 static double now_us(void)
 {
@@ -48,7 +55,7 @@ static double now_us(void)
 	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-static void run(struct slot *slot, const struct command *command)
+static void run(const struct command *command)
 {
 	struct run_outcome outcome;
 
@@ -59,23 +66,29 @@ static void run(struct slot *slot, const struct command *command)
 	run_fini(&outcome);
 }
 
-static void install(struct slot *slot, const char *program)
+static void install(void)
 {
 	CLEANUP(strbuf_fini) struct strbuf image = STRBUF_INIT;
 	struct command command = {
 		.script = (char *)"cat >wild-tree && chmod +x wild-tree && mkfifo up"};
 
-	if (read_text(program, &image) < 0)
-		err(1, "%s", program);
+	if (read_text(wild_tree, &image) < 0)
+		err(1, "%s", wild_tree);
 	command.stdin_data = image.data;
 	command.stdin_size = image.size;
-	run(slot, &command);
+	run(&command);
 }
 
-static double time_kill(struct slot *slot, const struct kind *kind)
+static void take_slot(void)
+{
+	slot = loan_take(&f, "bench");
+	install();
+}
+
+static double time_kill(const struct kind *kind)
 {
 	char *argv[] = {
-		(char *)"./wild-tree", (char *)"up", (char *)kind->name, (char *)kind->count, NULL};
+		(char *)"./wild-tree", (char *)"up", (char *)kind->what, (char *)kind->count, NULL};
 	const struct command command = {.argv = argv};
 	const struct command wait = {.script = (char *)"read -r line <up"};
 	struct run_outcome herald, tree;
@@ -88,9 +101,17 @@ static double time_kill(struct slot *slot, const struct kind *kind)
 	start = now_us();
 	operation_cancel(tree.op);
 	pool_fixture_wait(&f, &tree.ended);
-	start = now_us() - start;
-	if (tree.result.reason != REASON_CANCELLED)
-		errx(1, "%s %s: %s", kind->name, kind->count, tree.result.detail);
+	if (tree.result.reason == REASON_KILL_INCOMPLETE) {
+		pool_fixture_wait_state(&f, slot, SLOT_LOST);
+		start = now_us() - start;
+		pool_return(f.pool, slot, REASON_TERMINATED);
+		take_slot();
+		resets++;
+	} else {
+		start = now_us() - start;
+		if (tree.result.reason != REASON_CANCELLED)
+			errx(1, "%s: %s", kind->name, tree.result.detail);
+	}
 	run_fini(&tree);
 	return start;
 }
@@ -119,37 +140,61 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void print(const char *name, const char *count, double *times, size_t rounds)
+static void print_percentiles(const char *name, double *times)
 {
 	qsort(times, rounds, sizeof(*times), compare);
-	printf("%s%s %.0f %.0f\n", name, count, times[rounds / 2], times[rounds * 99 / 100]);
+	printf("%s %.0f %.0f", name, times[rounds / 2], times[rounds * 99 / 100]);
+}
+
+static void leave(void)
+{
+	pool_fixture_fini(&f);
+}
+
+static void note_signal(int number)
+{
+	interrupted = 1;
+}
+
+static const struct kind *find_kind(const char *name)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return &kinds[i];
+	errx(2, "no kind %s", name);
 }
 
 int main(int argc, char **argv)
 {
-	size_t rounds = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
-	double *times = calloc(rounds + 1, (KINDS + 1) * sizeof(*times));
-	struct slot *slot;
+	const struct kind *kind;
+	double *times;
 
+	rounds = argc > 3 ? strtoul(argv[1], NULL, 10) : 0;
+	times = calloc(rounds + 1, 2 * sizeof(*times));
 	if (rounds == 0 || !times)
-		errx(2, "usage: kill ROUNDS WILD_TREE [--user]");
-	if (!fixture_begin_tests(argc - 2, argv + 2))
+		errx(2, "usage: kill ROUNDS WILD_TREE KIND [--user]");
+	wild_tree = argv[2];
+	kind = find_kind(argv[3]);
+	if (!fixture_begin_tests(argc - 3, argv + 3))
 		return 77;
+	(void)signal(SIGINT, note_signal);
+	(void)signal(SIGTERM, note_signal);
 	log_set_level(LOG_LEVEL_ERROR);
 	pool_fixture_init(&f, 1, NULL);
+	(void)atexit(leave);
 	pool_fixture_open(&f);
-	slot = loan_take(&f, "bench");
-	install(slot, argv[2]);
+	take_slot();
 	for (size_t i = 0; i < rounds; i++) {
-		for (size_t kind = 0; kind < KINDS; kind++)
-			times[kind * rounds + i] = time_kill(slot, &kinds[kind]);
-		times[KINDS * rounds + i] = time_sleep();
+		if (interrupted)
+			errx(1, "interrupted");
+		times[i] = time_kill(kind);
+		times[rounds + i] = time_sleep();
 	}
-	for (size_t kind = 0; kind < KINDS; kind++)
-		print(kinds[kind].name, kinds[kind].count, times + kind * rounds, rounds);
-	print("sleep", "", times + KINDS * rounds, rounds);
+	print_percentiles(kind->name, times);
+	printf(" %zu %zu\n", rounds, resets);
+	print_percentiles("sleep", times + rounds);
+	printf("\n");
 	pool_return(f.pool, slot, REASON_TERMINATED);
-	pool_fixture_fini(&f);
 	free(times);
 	return 0;
 }
