@@ -85,6 +85,9 @@ void command_cgroup_give(struct command_cgroup *cgroup);
 int command_cgroup_fd(const struct command_cgroup *cgroup);
 /* SIGKILL to every process in it, forking or not. */
 int command_cgroup_kill(struct command_cgroup *cgroup, struct error *err);
+/* This signal to every process in it, once each: frozen meanwhile, none outruns it by forking. Does
+ * not wait; takes some 10 us a process. Implemented in cgroup-signal.c. */
+int command_cgroup_signal(struct command_cgroup *cgroup, int signal, struct error *err);
 bool command_cgroup_populated(struct command_cgroup *cgroup);
 /* Runs fn when the cgroup may have become empty; once for each change until the cgroup is given
  * back. */

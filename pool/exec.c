@@ -99,9 +99,12 @@ static bool has_ended(const struct exec *exec)
 	return !exec->killed || exec->gave_up || !tree_lives(exec);
 }
 
-/* Somebody is known to have outlived the kill. */
+/* Somebody may have outlived the kill. Where its cgroup is empty a command that ran is dead, though
+ * a busy init has not told so yet. */
 static bool kill_was_incomplete(const struct exec *exec)
 {
+	if (exec->cgroup && exec->running)
+		return tree_lives(exec);
 	return !leader_done(exec) || exec->end.survived || tree_lives(exec);
 }
 
@@ -157,8 +160,11 @@ static void describe_kill(struct exec *exec)
 	result->reason = exec->killed;
 	result->timed_out = exec->killed == REASON_TIMEOUT || exec->killed == REASON_IDLE_TIMEOUT;
 	if (result->timed_out) {
+		if (result->signal == 0)
+			(void)snprintf(result->detail, sizeof(result->detail),
+				"its time was over, and it exited with status %d",
+				result->returncode);
 		result->returncode = -SIGKILL;
-		result->signal = SIGKILL;
 	}
 	if (kill_was_incomplete(exec))
 		result->reason = REASON_KILL_INCOMPLETE;
@@ -212,15 +218,18 @@ static void deliver(struct exec *exec)
 	command_result_fini(result);
 }
 
-/* The kernel tells a change of a cgroup at most each 10 ms. */
+/*
+ * The kernel tells a change of a cgroup at most each 10 ms. KILL goes out again each time: one may
+ * have been on its way into the cgroup, and before Linux 6.14 one could be forked past a kill.
+ */
 static void look_again(struct exec *exec)
 {
-	if (exec->delivered || !exec->killed || !leader_done(exec) ||
-		exec->deadlines[DEADLINE_LOOK])
+	if (exec->delivered || !exec->killed || exec->deadlines[DEADLINE_LOOK] || !tree_lives(exec))
 		return;
+	if (exec->look_ms > 0 && exec->deadlines[DEADLINE_GIVE_UP])
+		(void)command_cgroup_kill(exec->cgroup, NULL);
 	exec->look_ms = exec->look_ms ? exec->look_ms * 2 : 1;
-	if (tree_lives(exec))
-		exec->deadlines[DEADLINE_LOOK] = loop_now_ms() + exec->look_ms;
+	exec->deadlines[DEADLINE_LOOK] = loop_now_ms() + exec->look_ms;
 }
 
 /* To be called last in every handler: the exec may be gone afterwards. */
@@ -273,7 +282,8 @@ static void kill_tree(struct exec *exec)
 {
 	uint64_t patience_ms = exec->cgroup ? EXEC_GIVE_UP_MS : EXEC_HUNT_MS;
 
-	exec->deadlines[DEADLINE_KILL] = 0;
+	exec->look_ms = 0;
+	exec->deadlines[DEADLINE_KILL] = exec->deadlines[DEADLINE_LOOK] = 0;
 	exec->deadlines[DEADLINE_GIVE_UP] = loop_now_ms() + patience_ms;
 	if (exec->cgroup)
 		kill_cgroup(exec);
@@ -281,12 +291,16 @@ static void kill_tree(struct exec *exec)
 		bubble_exec_kill(exec->bubble_exec);
 }
 
+/* Without a cgroup only the leader's group is asked, and its end is that of the rest. */
 static void ask_to_end(struct exec *exec)
 {
-	if (exec->cgroup)
-		bubble_exec_signal(exec->bubble_exec, SIGTERM);
-	else
+	if (!exec->cgroup)
 		bubble_exec_doom(exec->bubble_exec);
+	else if (command_cgroup_signal(exec->cgroup, SIGTERM, NULL) < 0)
+		bubble_exec_signal(exec->bubble_exec, SIGTERM);
+	if (exec->cgroup)
+		(void)command_cgroup_watch(
+			exec->cgroup, exec->loop, handle_cgroup_change, exec, NULL);
 }
 
 static void begin_kill(struct exec *exec, enum reason why, uint64_t grace_ms)
@@ -339,6 +353,7 @@ static void handle_timer(void *data)
 
 	put_off_when_late(exec, DEADLINE_TIMEOUT, now);
 	put_off_when_late(exec, DEADLINE_IDLE, now);
+	put_off_when_late(exec, DEADLINE_GIVE_UP, now);
 	if (passed(exec, DEADLINE_TIMEOUT, now))
 		begin_kill(exec, REASON_TIMEOUT, exec->kill_grace_ms);
 	if (passed(exec, DEADLINE_IDLE, now))
@@ -387,8 +402,8 @@ static void handle_ended(void *data, const struct bubble_exec_end *end)
 	exec->deadlines[DEADLINE_TIMEOUT] = exec->deadlines[DEADLINE_IDLE] = 0;
 	exec->deadlines[DEADLINE_SETTLE] = now + EXEC_SETTLE_MS;
 	exec_input_close(&exec->in);
-	if (exec->deadlines[DEADLINE_KILL] ||
-		exec->kill_wanted) /* TERM took the leader; now the rest */
+	/* whom TERM has not taken with the leader has the rest of the grace */
+	if (exec->kill_wanted || (exec->deadlines[DEADLINE_KILL] && !tree_lives(exec)))
 		kill_tree(exec);
 	exec_output_read(&exec->out);
 	exec_output_read(&exec->err);

@@ -52,13 +52,17 @@ def the_configured_timeouts_apply_when_a_request_gives_none():
 
 @case
 def a_command_may_clean_up_between_TERM_and_KILL():
-    with Daemon(slots=1, options=('exec.kill_grace=20s',)) as d:
+    with Daemon(slots=1, options=('exec.kill_grace=3s',)) as d:
         d.mkdir('t')
         result, took = seconds(lambda: d.run(
-            't', "trap 'echo bye; exit 0' TERM; (trap '' TERM; setsid sleep 1000) & while :; do sleep 0.1; done", timeout=1))
+            't', "trap 'echo bye; exit 5' TERM; (trap '' TERM; setsid sleep 1000) & while :; do sleep 0.1; done", timeout=1))
         equal((result['timed_out'], result['returncode'], result['stdout']), (True, -9, 'bye\n'))
+        equal(result['metadata'].get('detail'), 'its time was over, and it exited with status 5')
+        equal(result['metadata'].get('signal'), None)
         check(took < 15, f'it took {took:.1f} s, though the leader was gone')
         nothing_lives(d, 't')
+        result = d.run('t', 'exec sleep 1000', timeout=1)
+        equal((result['timed_out'], result['returncode'], result['metadata']['signal']), (True, -9, 'SIGTERM'))
 
 
 

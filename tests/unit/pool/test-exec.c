@@ -303,30 +303,6 @@ static void what_a_lease_keeps_in_memory_is_bounded(void **state)
 	pool_fixture_fini(&small);
 }
 
-static void a_command_may_say_goodbye_in_its_grace(void **state)
-{
-	static const char *const overrides[] = {"exec.kill_grace=20s", NULL};
-	static struct pool_fixture graceful;
-	const struct command command = {
-		.script = (char *)"trap 'echo bye; exit 0' TERM; sleep 1000 & wait",
-		.timeout_ms = 300,
-		.max_output = 4096};
-	struct run_outcome run;
-	struct slot *slot;
-
-	pool_fixture_init(&graceful, 1, overrides);
-	pool_fixture_open(&graceful);
-	slot = loan_take(&graceful, "t");
-	run_begin(slot, &run, &command);
-	pool_fixture_wait(&graceful, &run.ended);
-	assert_string_equal(run.result.out.data, "bye\n");
-	assert_true(run.result.timed_out);
-	assert_int_equal(run.result.returncode, -9);
-	assert_int_equal(run.result.reason, REASON_TIMEOUT);
-	run_fini(&run);
-	pool_fixture_fini(&graceful);
-}
-
 static void more_commands_at_once_than_may_be_are_refused(void **state)
 {
 	enum { COUNT = 260 };
@@ -634,7 +610,6 @@ int main(int argc, char **argv)
 		CASE(bytes_of_any_kind_come_back_as_they_are),
 		CASE(output_beyond_the_limit_is_counted_and_lost),
 		cmocka_unit_test(what_a_lease_keeps_in_memory_is_bounded),
-		cmocka_unit_test(a_command_may_say_goodbye_in_its_grace),
 		CASE(more_commands_at_once_than_may_be_are_refused),
 		CASE(the_environment_is_made_from_nothing),
 		CASE(a_timed_out_command_keeps_its_output_and_its_tree_is_dead),
