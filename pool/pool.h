@@ -119,7 +119,7 @@ struct slot_view {
 	enum slot_state state;
 	pid_t pid;              /* of init on the host; 0: none */
 	const char *holder;     /* "" when not lent */
-	const char *last_error; /* "" when there was none */
+	const char *last_error; /* "" when there was none since it was last READY */
 	double since;           /* Unix seconds of the last change of state */
 	uint64_t last_pong_ms;  /* loop_now_ms() of the last sign of life */
 	double last_pong_at;    /* the same in Unix seconds; 0: none yet */

@@ -136,14 +136,16 @@ bool slot_step(struct slot *slot, enum slot_event on, enum reason reason)
 	}
 	slot->since = unix_now();
 	slot_note_step(slot, from);
-	events_add(pool->events, &(struct event){
-					 .kind = "slot",
-					 .id = slot->name,
-					 .from = slot_state_name(from),
-					 .to = slot_state_name(slot->state),
-					 .reason = reason,
-					 .generation = slot->generation,
-				 });
+	events_add(pool->events,
+		&(struct event){
+			.kind = "slot",
+			.id = slot->name,
+			.from = slot_state_name(from),
+			.to = slot_state_name(slot->state),
+			.reason = reason,
+			.generation = slot->generation,
+			.why = on == SLOT_DIED || on == SLOT_BROKE ? slot->last_error.text : "",
+		});
 	put_in_journal(slot);
 	if (pool->hooks.slot_changed)
 		pool->hooks.slot_changed(pool->hooks.data, slot);
@@ -297,6 +299,7 @@ static void handle_network_up(void *data)
 	slot->tried = true;
 	slot_forget_former(slot);
 	slot->end_reason = REASON_NONE;
+	slot->last_error = ERROR_NONE; /* what was wrong is not any more; events tell of it */
 	(void)slot_step(slot, SLOT_BOOTED, REASON_NONE);
 	leave_turn(slot);
 }

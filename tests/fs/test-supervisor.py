@@ -3,6 +3,7 @@
 are in the unit test pool-supervisor."""
 import concurrent.futures
 import contextlib
+import json
 import os
 import signal
 import time
@@ -102,6 +103,23 @@ def a_slot_that_cannot_start_says_why_and_comes_back_by_itself_when_it_can():
             eventually(lambda: int(d.read('slots', '0000', 'generation')) > generation + 1, 'it is tried again and again')
         eventually(lambda: state_of(d, '0000') == 'READY', 'slot 0 is READY')
         d.rmdir('t')
+
+
+@case
+def a_slots_last_error_goes_when_it_is_READY_again_and_events_keep_it():
+    with moody_daemon(1) as (d, mood):
+        with mood('fail-0000'):
+            os.kill(pid_of(d, '0000'), signal.SIGKILL)
+            eventually(lambda: 'bwrap: not today' in d.read('slots', '0000', 'last_error'), 'its last_error')
+            contains(d.json('status.json')['slots'][0]['last_error'], 'bwrap: not today')
+        eventually(lambda: state_of(d, '0000') == 'READY', 'it is READY')
+        equal(d.read('slots', '0000', 'last_error'), '')
+        status = d.json('status.json')
+        equal((status['slots'][0]['last_error'], status['nodes'][0]['last_error']), ('', ''))
+        events = [json.loads(line) for line in d.read('events').splitlines()]
+        why = {event['to']: event['why'] for event in events if event['kind'] == 'slot' and event.get('why')}
+        contains(why['DEAD'], 'killed by signal 9')
+        contains(why['FAILED'], 'bwrap: not today')
 
 
 @case

@@ -273,6 +273,7 @@ static void a_ready_slot_whose_init_is_killed_is_started_again(void **state)
 	assert_true(slot_view(slot).last_error[0] != '\0');
 	assert_int_equal(f->lost_count, 0);
 	pool_fixture_wait_state(f, slot, SLOT_READY);
+	assert_string_equal(slot_view(slot).last_error, "");
 	assert_ptr_equal(loan_take(f, "t"), slot);
 }
 
