@@ -13,7 +13,7 @@
 #include "config/path-under.h"
 #include "config/setting.h"
 
-enum { UIDS_OF_A_SLOT = 65536 };
+enum { UIDS_OF_A_SLOT = 65536, LEAST_PROCESSES = 3 };
 
 static void describe(const struct config *config, const struct setting *row, struct strbuf *out)
 {
@@ -137,6 +137,19 @@ static int check_overlay(const struct config *config, struct error *err)
 		"over");
 }
 
+/* bwrap and init, or init and the one that kills, are of them too. */
+static int check_processes(const struct config *config, struct error *err)
+{
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+
+	if (!config->slot.pids_max || config->slot.pids_max >= LEAST_PROCESSES)
+		return 0;
+	describe(config, setting_find("slot", "pids_max"), &text);
+	return error_set(err, EINVAL,
+		"%s leaves no room for a command beside what keeps a slot up: %d at least, or 0 for no limit",
+		text.data, LEAST_PROCESSES);
+}
+
 static int check_timeouts(const struct config *config, struct error *err)
 {
 	CLEANUP(strbuf_fini) struct strbuf timeout = STRBUF_INIT, most = STRBUF_INIT;
@@ -196,6 +209,8 @@ int config_check(const struct config *config, const struct config_facts *facts, 
 		r = check_uids(config, facts, err);
 	if (r == 0)
 		r = check_overlay(config, err);
+	if (r == 0)
+		r = check_processes(config, err);
 	if (r == 0)
 		r = check_timeouts(config, err);
 	if (r == 0)

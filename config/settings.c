@@ -526,7 +526,7 @@ const struct setting settings[] = {
 		COUNT(slot.pids_max),
 		.initial = "1024",
 		.max = 4194304,
-		.help = "Processes and threads of a slot; 0 is no limit.",
+		.help = "Processes and threads of a slot, two of them its own: 3 at least; 0 is no limit.",
 	},
 	{
 		.section = "slot",

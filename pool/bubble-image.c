@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "config/settings.h"
 #include "pool/bubble-private.h"
+#include "pool/etc-private.h"
 #include "pool/etc.h"
 #include "pool/rootfs.h"
 
@@ -100,6 +101,23 @@ static int name_image(struct bubble_image *image, const char *word)
 	return 0;
 }
 
+/* Of images that an earlier daemon had beyond ours. */
+static int remove_former(size_t count, const char *etc_path, struct error *err)
+{
+	for (size_t number = count;; number++) {
+		CLEANUP(freep) char *path = NULL;
+		int r;
+
+		if (asprintf(&path, "%s-%zu", etc_path, number) < 0)
+			return error_set(err, ENOMEM, "no memory for the slots' kit");
+		if (access(path, F_OK) < 0)
+			return 0;
+		r = etc_remove(path);
+		if (r < 0)
+			return error_errno(err, -r, "cannot remove the old '%s'", path);
+	}
+}
+
 int bubble_images_create(struct bubble_kit *kit, const char *etc_path, struct error *err)
 {
 	const struct word_list *named = &kit->config->images;
@@ -117,7 +135,7 @@ int bubble_images_create(struct bubble_kit *kit, const char *etc_path, struct er
 			return error_set(err, ENOMEM, "no memory for the slots' kit");
 		r = fill_image(kit, &kit->images[i], etc_path, err);
 	}
-	return r;
+	return r < 0 ? r : remove_former(kit->image_count, etc_path, err);
 }
 
 void bubble_images_destroy(struct bubble_kit *kit)

@@ -227,14 +227,35 @@ static void nat_free(struct net_nat *nat)
 	free(nat);
 }
 
-/* The last line that it wrote. */
+/* What it says of each failure, behind the line that tells it, and of nothing. */
+static bool tells_nothing(const char *line)
+{
+	static const char *const words[] = {
+		"child failed", "parent failed", "do_slirp failed", "WARNING:"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (strncmp(line, words[i], strlen(words[i])) == 0)
+			return true;
+	return !*line;
+}
+
+const char *net_nat_reason(char *said)
+{
+	const char *reason = "";
+	char *line;
+
+	while ((line = strsep(&said, "\n")))
+		if (!tells_nothing(line) || (!*reason && strncmp(line, "WARNING:", 8) != 0))
+			reason = line;
+	return reason;
+}
+
 static void read_complaint(const struct net_nat *nat, char *text, size_t size)
 {
 	char tail[400];
 	struct stat st = {0};
 	off_t from = 0;
 	ssize_t n;
-	char *line;
 
 	if (fstat(nat->complaints_fd, &st) == 0 && st.st_size > (off_t)sizeof(tail) - 1)
 		from = st.st_size - ((off_t)sizeof(tail) - 1);
@@ -242,8 +263,7 @@ static void read_complaint(const struct net_nat *nat, char *text, size_t size)
 	while (n > 0 && isspace((unsigned char)tail[n - 1]))
 		n--;
 	tail[n > 0 ? n : 0] = '\0';
-	line = strrchr(tail, '\n');
-	(void)snprintf(text, size, "%s", line ? line + 1 : tail);
+	(void)snprintf(text, size, "%s", net_nat_reason(tail));
 }
 
 static void fail(struct net_nat *nat, int code, const char *what)

@@ -51,4 +51,8 @@ int net_nat_start(struct loop *loop, const struct net_nat_options *options,
  */
 void net_nat_stop(struct net_nat *nat);
 
+/* Of what slirp4netns wrote the line that says why it failed; "" where it wrote nothing. Cuts the
+ * text into lines. */
+const char *net_nat_reason(char *said);
+
 #endif

@@ -44,6 +44,19 @@ static const struct json_field service_fields[] = {
 	{"health_path", JSON_STRING, offsetof(struct service_values, health_path)},
 };
 
+/* Any port has its number as a name among the endpoints. */
+static int check_not_a_port(const char *name, double port, struct error *err)
+{
+	size_t len = strspn(name, "0123456789");
+	long number = len > 0 && len <= 5 ? strtol(name, NULL, 10) : 0;
+
+	if (name[len] || name[0] == '0' || number < 1 || number > 65535 || number == (long)port)
+		return 0;
+	return error_set(err, EINVAL,
+		"'name' is '%s', which is what port %ld is called among the endpoints: name it after what it serves",
+		name, number);
+}
+
 static int decode_service(const cJSON *item, struct sandbox_service *ret_service, struct error *err)
 {
 	struct service_values values = {.health_path = "/health"};
@@ -56,6 +69,9 @@ static int decode_service(const cJSON *item, struct sandbox_service *ret_service
 	if (r < 0)
 		return r;
 	r = check_name(values.name, strlen(values.name), "'name'", err);
+	if (r < 0)
+		return r;
+	r = check_not_a_port(values.name, values.port, err);
 	if (r < 0)
 		return r;
 	if (values.health_path[0] != '/')

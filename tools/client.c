@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "config/settings.h"
 #include "providers/lease-name.h"
+#include "providers/request.h"
 
 void complain(const char *fmt, ...)
 {
@@ -293,10 +294,10 @@ bool parse_seconds(const char *option, const char *text, bool zero_allowed, doub
 	char *end;
 	double seconds = strtod(text, &end);
 
-	if (end == text || *end || !isfinite(seconds) || seconds < 0 ||
+	if (end == text || *end || !(seconds >= 0 && seconds <= REQUEST_SECONDS_MAX) ||
 		(seconds == 0 && !zero_allowed)) {
-		complain("%s takes a number of seconds%s, not '%s'", option,
-			zero_allowed ? "" : " above 0", text);
+		complain("%s takes a number of seconds %s to %.0f, not '%s'", option,
+			zero_allowed ? "from 0" : "above 0 and up", REQUEST_SECONDS_MAX, text);
 		return false;
 	}
 	*ret_seconds = seconds;

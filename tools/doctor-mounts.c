@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What is mounted, and whether it answers. Whatever may hang is asked by a process of its own. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/procfs.h"
@@ -57,6 +60,64 @@ static bool read_line(const char *line, size_t len, struct found *ret_found)
 	return true;
 }
 
+/* Without "." and "..", by the letters alone: what lies on the way may be the mount, and hang. */
+static void clean(const char *path, char ret_path[PATH_MAX])
+{
+	size_t size = 0;
+
+	for (size_t len; path += strspn(path, "/"), (len = strcspn(path, "/")); path += len) {
+		if (len == 1 && path[0] == '.')
+			continue;
+		if (len == 2 && path[0] == '.' && path[1] == '.') {
+			while (size > 0 && ret_path[--size] != '/')
+				;
+			continue;
+		}
+		if (size + len + 2 > PATH_MAX)
+			break;
+		ret_path[size++] = '/';
+		memcpy(ret_path + size, path, len);
+		size += len;
+	}
+	ret_path[size] = '\0';
+}
+
+/* Replaces the directory that it is in by its real name. readlink(2) asks no file system that is
+ * mounted there. */
+static bool follow(char path[PATH_MAX])
+{
+	char parent[PATH_MAX], link[PATH_MAX], joined[2 * PATH_MAX];
+	char *name = strrchr(path, '/');
+	ssize_t size;
+
+	if (!name)
+		return false;
+	*name = '\0';
+	if (!realpath(*path ? path : "/", parent)) {
+		*name = '/';
+		return false;
+	}
+	*name = '/';
+	size = readlink(path, link, sizeof(link) - 1);
+	link[size > 0 ? size : 0] = '\0';
+	(void)snprintf(joined, sizeof(joined), "%s/%s", link[0] == '/' ? "" : parent,
+		size > 0 ? link : name + 1);
+	clean(joined, path);
+	return size > 0;
+}
+
+static bool is_at(const char *point, const char *mountpoint)
+{
+	char path[PATH_MAX];
+
+	clean(mountpoint, path);
+	if (strcmp(point, path) == 0)
+		return true;
+	for (unsigned links = 0; links < 8 && follow(path); links++)
+		;
+	return strcmp(point, path) == 0;
+}
+
 static bool is_dead(int r)
 {
 	return r == -ENOTCONN || r == -ECONNABORTED || r == -ESHUTDOWN;
@@ -89,7 +150,7 @@ static void look_at(struct doctor *doctor, const struct found *found, unsigned *
 			"'%s' does not answer within %d s", found->point.data, LOOK_MS / 1000);
 	} else { /* EACCES: another user's, which answers him */
 		++*alive;
-		if (!strcmp(found->point.data, doctor->mountpoint))
+		if (is_at(found->point.data, doctor->mountpoint))
 			doctor->mounted = true;
 	}
 }

@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <fts.h>
 #include <fuse_lowlevel.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,7 +99,10 @@ struct trial {
 	struct loop_timer *timer;
 	struct strbuf weak; /* "name: why\n" of what it should have and has not */
 	uint64_t began_ms, ready_ms, ran_ms;
-	bool done;
+	int signal_fd; /* -1: none */
+	struct loop_watch *signals;
+	int signal; /* that ends us when the trial is cleared away; 0: none came */
+	bool stopping;
 	struct error why; /* code 0: all went well */
 };
 
@@ -112,8 +118,30 @@ static void handle_stopped(void *data, int r, const struct error *err)
 
 	if (r < 0)
 		fail_trial(trial, err);
-	trial->done = true;
 	loop_stop(trial->loop);
+}
+
+static void stop_trial(struct trial *trial)
+{
+	if (trial->stopping)
+		return;
+	trial->stopping = true;
+	pool_stop(trial->pool, handle_stopped, trial);
+}
+
+/* The first one clears up, a second one no longer waits for it. */
+static void handle_signal(void *data, unsigned events)
+{
+	struct trial *trial = data;
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(trial->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	if (trial->signal)
+		loop_stop(trial->loop);
+	trial->signal = (int)info.ssi_signo;
+	stop_trial(trial);
 }
 
 static void handle_ran(void *data, int r, struct command_result *result, const struct error *err)
@@ -126,7 +154,7 @@ static void handle_ran(void *data, int r, struct command_result *result, const s
 		(void)error_set(&why, EIO, "'true' ended with %d: %s", result->returncode,
 			result->start_error);
 	fail_trial(trial, r < 0 ? err : &why);
-	pool_stop(trial->pool, handle_stopped, trial);
+	stop_trial(trial);
 }
 
 static bool is_set(const struct config *config, const char *limit)
@@ -165,7 +193,7 @@ static void handle_lent(void *data, int r, struct slot *slot, const struct error
 	if (r == 0 && slot_run(slot, &command, handle_ran, trial))
 		return;
 	fail_trial(trial, err);
-	pool_stop(trial->pool, handle_stopped, trial);
+	stop_trial(trial);
 }
 
 static void handle_started(void *data, int r, const struct error *err)
@@ -176,7 +204,7 @@ static void handle_started(void *data, int r, const struct error *err)
 	if (r == 0 && pool_lend(trial->pool, "doctor", NULL, START_MS, handle_lent, trial))
 		return;
 	fail_trial(trial, err);
-	pool_stop(trial->pool, handle_stopped, trial);
+	stop_trial(trial);
 }
 
 static void handle_late(void *data)
@@ -217,6 +245,9 @@ static int open_trial(struct trial *trial, struct error *err)
 	if (r == 0)
 		r = loop_timer_start(trial->loop, TRIAL_MS, handle_late, trial, &trial->timer, err);
 	if (r == 0)
+		r = loop_watch_start(trial->loop, trial->signal_fd, LOOP_READABLE, handle_signal,
+			trial, &trial->signals, err);
+	if (r == 0)
 		r = pool_create(trial->loop, &trial->config, trial->journal, trial->events, &none,
 			&trial->pool, err);
 	return r;
@@ -225,6 +256,7 @@ static int open_trial(struct trial *trial, struct error *err)
 static void close_trial(struct trial *trial)
 {
 	loop_timer_stop(trial->timer);
+	loop_watch_stop(trial->signals);
 	pool_destroy(trial->pool);
 	events_destroy(trial->events);
 	journal_close(trial->journal);
@@ -310,25 +342,59 @@ static void tell_what_is_weak(struct doctor *doctor, char *lines)
 	}
 }
 
-void check_slot(struct doctor *doctor)
+static void tell_trial(struct doctor *doctor, struct trial *trial)
 {
-	struct trial trial = {.dir = "/tmp/dressagefs-doctor-XXXXXX", .weak = STRBUF_INIT};
-
-	if (!mkdtemp(trial.dir)) {
-		doctor_fail(doctor, "make room in /tmp", "no place for a slot to try: %s",
-			strerrordesc_np(errno));
-		return;
-	}
-	try_slot(&trial, doctor->config);
-	remove_tree(trial.dir);
-	if (trial.why.code != 0)
-		doctor_fail(doctor, remedy_of(trial.why.text), "one of our own does not work: %s",
-			trial.why.text);
+	if (trial->why.code != 0)
+		doctor_fail(doctor, remedy_of(trial->why.text), "one of our own does not work: %s",
+			trial->why.text);
 	else
 		doctor_ok(doctor,
 			"one of our own was ready in %llu ms and ran a command in %llu ms",
-			(unsigned long long)(trial.ready_ms - trial.began_ms),
-			(unsigned long long)(trial.ran_ms - trial.ready_ms));
-	tell_what_is_weak(doctor, trial.weak.size > 0 ? trial.weak.data : NULL);
+			(unsigned long long)(trial->ready_ms - trial->began_ms),
+			(unsigned long long)(trial->ran_ms - trial->ready_ms));
+	tell_what_is_weak(doctor, trial->weak.size > 0 ? trial->weak.data : NULL);
+}
+
+/* What was made for the trial goes also when somebody does not want to wait for it. A signal that
+ * is ignored would come to the descriptor too. */
+static int catch_signals(sigset_t *ret_before)
+{
+	static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+	struct sigaction action;
+	sigset_t end;
+
+	(void)sigemptyset(&end);
+	for (size_t i = 0; i < COUNT(numbers); i++)
+		if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			(void)sigaddset(&end, numbers[i]);
+	(void)pthread_sigmask(SIG_BLOCK, &end, ret_before);
+	return signalfd(-1, &end, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* What came too late for the trial is pending, and ends us here. */
+static void let_signals(struct trial *trial, const sigset_t *before)
+{
+	closep(&trial->signal_fd);
+	(void)pthread_sigmask(SIG_SETMASK, before, NULL);
+	if (trial->signal)
+		(void)raise(trial->signal);
+}
+
+void check_slot(struct doctor *doctor)
+{
+	struct trial trial = {.dir = "/tmp/dressagefs-doctor-XXXXXX", .weak = STRBUF_INIT};
+	sigset_t before;
+
+	trial.signal_fd = catch_signals(&before);
+	if (mkdtemp(trial.dir)) {
+		try_slot(&trial, doctor->config);
+		remove_tree(trial.dir);
+		let_signals(&trial, &before);
+		tell_trial(doctor, &trial);
+	} else {
+		doctor_fail(doctor, "make room in /tmp", "no place for a slot to try: %s",
+			strerrordesc_np(errno));
+		let_signals(&trial, &before);
+	}
 	strbuf_fini(&trial.weak);
 }

@@ -247,6 +247,7 @@ def the_command_line_ends_with_the_exit_codes_of_its_help(d):
     eventually(lambda: state_of(d, 0) == 'LOST', 'the slot is LOST')
     equal(run([DRESSAGE, '--mount', d.mnt, 'status']).returncode, 4)
     for words in (['drain', 'x'], ['restart-slot'], ['restart-slot', 'x'], ['release'], ['ttl'], ['ttl', 'a', 'x'], ['ttl', 'a', '-1'],
+                  ['ttl', 'a', '1e99'], ['wait', '--timeout', '1e99', 'a'], ['create', '--ttl', '1e99', 'c'],
                   ['wait'], ['wait', '--timeout', 'x', 'a'], ['undrain', '--now'], ['nonsense']):
         equal(run([DRESSAGE, '--mount', d.mnt, *words]).returncode, 2, words)
     for words in (['drain'], ['restart-slot', '0'], ['release', 'a'], ['ttl', 'a'], ['wait', 'a'], ['create', 'a']):

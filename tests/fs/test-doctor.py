@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 
-from harness import (DRESSAGE, DRESSAGEFS, IS_ROOT, PATIENCE, Daemon, Scratch, Skip, case, check, contains, equal, eventually, main, mounts, run)
+from harness import (DRESSAGE, DRESSAGEFS, IS_ROOT, PATIENCE, Daemon, Scratch, Skip, case, check, contains, equal, eventually, main, mounts,
+                     processes_of, run, test_environment)
 
 CHECKS = ['kernel', 'fuse', 'libfuse', 'allow_other', 'request_timeout', 'mounts', 'daemon', 'user_namespaces', 'proc', 'seccomp',
           'bwrap', 'uids', 'groups', 'user_quotas', 'cgroup', 'disk', 'descriptors', 'ports', 'nat', 'slot']
@@ -19,7 +20,6 @@ NOBODY = pwd.getpwnam('nobody')
 
 def place(work):
     """The environment of a daemon that would have its places there."""
-    os.chmod(work, 0o755)
     return {'HOME': work, 'XDG_STATE_HOME': work + '/state', 'XDG_RUNTIME_DIR': work, 'DRESSAGE_CONFIG': ''}
 
 
@@ -261,6 +261,50 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 def in_a_restricted_namespace(program):
     return [sys.executable, '-c', IN_A_RESTRICTED_NAMESPACE, program]
+
+
+SLOW_BWRAP = """#!/bin/sh
+[ "$1" != --version ] || exec bwrap --version
+touch {work}/began
+exec tail -f {work}/began
+"""
+
+
+def ends_in_time(work, number):
+    before = set(os.listdir('/tmp'))
+    with open(work + '/dressage.ini', 'w', encoding='utf-8') as f:
+        f.write(f'[dressage]\nstate_dir = {work}/state\n[mount]\nmountpoint = {work}/mnt\n[slot]\nbwrap = {work}/bwrap\n')
+    process = subprocess.Popen([DRESSAGE, '--config', work + '/dressage.ini', 'doctor'], env={**test_environment(), **place(work)},
+                               stdout=subprocess.DEVNULL)
+    eventually(lambda: os.path.exists(work + '/began'), 'the slot starts')
+    process.send_signal(number)
+    equal(process.wait(PATIENCE), -number)
+    os.unlink(work + '/began')
+    equal([name for name in set(os.listdir('/tmp')) - before if name.startswith('dressagefs-doctor-')], [])
+    eventually(lambda: not processes_of(work), 'no process is left')
+
+
+@case
+def a_doctor_that_is_interrupted_leaves_nothing():
+    with Scratch() as work:
+        os.chmod(work, 0o777)
+        with open(work + '/bwrap', 'w', encoding='utf-8') as f:
+            f.write(SLOW_BWRAP.format(work=work))
+        os.chmod(work + '/bwrap', 0o755)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            ends_in_time(work, number)
+
+
+@case
+def a_running_daemon_is_found_whatever_its_mountpoint_is_called():
+    with Daemon(slots=1) as d, Scratch() as work:
+        os.symlink(d.base, work + '/link')
+        os.symlink('link/mnt', work + '/deeper')
+        for name in (d.mnt, d.mnt + '/', d.base + '/./mnt', d.mnt + '/../mnt', work + '/link/mnt', work + '/deeper'):
+            found, _ = doctor(work, words=['--mount', name])
+            check('dressagefs 0' in found['daemon'][0][1], (name, found['daemon']))
+        found, _ = doctor(work, words=['--mount', d.base])
+        contains(found['daemon'][0][1], 'none runs at')
 
 
 @case

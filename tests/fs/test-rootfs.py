@@ -162,6 +162,18 @@ def an_unknown_image_takes_no_slot_and_names_the_known(d):
 
 
 @case
+def what_an_image_had_that_is_no_longer_configured_goes_with_the_next_start():
+    with Daemon(slots=1, options=(f'images.a={ONE}', f'images.b={TWO}', f'images.c={TWO}')) as d:
+        equal(sorted(name for name in os.listdir(d.state) if name.startswith('etc')), ['etc', 'etc-1', 'etc-2', 'etc-3'])
+        d.stop()
+        for image in (f'images.b={TWO}', f'images.c={TWO}'):
+            at = d.words.index(image)
+            del d.words[at - 1:at + 1]
+        d.start()
+        equal(sorted(name for name in os.listdir(d.state) if name.startswith('etc')), ['etc', 'etc-1'])
+
+
+@case
 def a_live_lease_with_another_image_differs(d):
     create(d, 't', 'second')
     check('error' not in create(d, 't', 'second'), 'the same image')

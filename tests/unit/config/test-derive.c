@@ -182,6 +182,14 @@ static void user_ids_of_all_slots_exist(void **state)
 	assert_shows(&given, "pool.slots = 16 ");
 }
 
+static void a_limit_of_processes_leaves_room_for_a_command(void **state)
+{
+	assert_option_refused("slot.pids_max=2",
+		"[slot] pids_max = 2 (-o) leaves no room for a command beside what keeps a slot up: 3 at least, or 0 for no limit");
+	assert_option_shows("slot.pids_max=3", "slot.pids_max = 3");
+	assert_option_shows("slot.pids_max=0", "slot.pids_max = 0");
+}
+
 static void a_default_timeout_above_the_longest_is_refused(void **state)
 {
 	assert_refused(&(struct given){.options = NAMES("exec.timeout=10m", "exec.timeout_max=5m")},
@@ -336,6 +344,7 @@ int main(void)
 		cmocka_unit_test(open_files_are_cut_to_the_hard_limit),
 		cmocka_unit_test(ports_of_all_slots_exist),
 		cmocka_unit_test(user_ids_of_all_slots_exist),
+		cmocka_unit_test(a_limit_of_processes_leaves_room_for_a_command),
 		cmocka_unit_test(a_default_timeout_above_the_longest_is_refused),
 		cmocka_unit_test(the_mount_is_its_starters_unless_root_names_another),
 		cmocka_unit_test(an_owner_may_be_a_number),

@@ -183,6 +183,19 @@ static void bad_services_are_named_by_number(void **state)
 		"number 2");
 }
 
+static void a_service_is_not_called_as_another_port_is(void **state)
+{
+	struct sandbox_spec spec;
+
+	refuse(SERVICES("{\"name\": \"8080\", \"port\": 80}"),
+		"number 1: 'name' is '8080', which is what port 8080 is called among the endpoints");
+	spec = decode(
+		SERVICES("{\"name\": \"8080\", \"port\": 8080}, {\"name\": \"080\", \"port\": 1}, "
+			 "{\"name\": \"65536\", \"port\": 2}, {\"name\": \"80a\", \"port\": 3}"));
+	assert_int_equal(spec.service_count, 4);
+	sandbox_spec_fini(&spec);
+}
+
 static void a_spec_is_rendered_so_that_it_reads_the_same(void **state)
 {
 	struct sandbox_spec spec = decode(
@@ -334,6 +347,7 @@ int main(void)
 		cmocka_unit_test(an_unknown_key_is_refused_and_the_known_are_listed),
 		cmocka_unit_test(wrong_types_and_ranges_are_named),
 		cmocka_unit_test(bad_services_are_named_by_number),
+		cmocka_unit_test(a_service_is_not_called_as_another_port_is),
 		cmocka_unit_test(a_spec_is_rendered_so_that_it_reads_the_same),
 		cmocka_unit_test(only_what_is_asked_for_can_differ),
 		cmocka_unit_test(what_is_taken_again_is_what_it_was_but_for_what_is_asked),
