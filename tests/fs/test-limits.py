@@ -215,8 +215,8 @@ def a_file_beyond_its_size_ends_with_SIGXFSZ(d):
 
 @case
 def a_command_without_a_timeout_ends_at_timeout_max_and_says_so():
-    with Daemon(slots=1, options=('exec.timeout_max=1s',)) as d:
-        equal(limits(d)['timeout_max'], ('1s', 'kill'))
+    with Daemon(slots=1, options=('exec.timeout_max=2s',)) as d:
+        equal(limits(d)['timeout_max'], ('2s', 'kill'))
         d.mkdir('t')
         result = d.run('t', 'echo before; while :; do :; done')
         equal((end(result), result['timed_out'], result['stdout']), ((-9, 'timeout'), True, 'before\n'))

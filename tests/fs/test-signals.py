@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 
-from harness import PATIENCE, case, check, contains, equal, eventually, main, need, test_environment
+from harness import PATIENCE, Failed, case, check, contains, equal, eventually, main, need, sleeps_with, test_environment
 
 PYTHON = '/usr/bin/python3' if os.access('/usr/bin/python3', os.X_OK) else 'python3'
 
@@ -109,12 +109,13 @@ class Terminal:
     """An interactive bash on a pty, as a person has it."""
 
     def __init__(self, d):
+        self.file = d.lease('t', 'run_command')
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.execvpe('bash', ['bash', '--norc', '--noprofile', '-i'],
-                       {**test_environment(), 'F': d.lease('t', 'run_command'), 'W': d.lease('t', 'fs', 'workspace'),
+                       {**test_environment(), 'F': self.file, 'W': d.lease('t', 'fs', 'workspace'),
                         'PS1': 'ready> ', 'TERM': 'dumb'})
-        self.seen = ''
+        self.seen, self.after = '', 0  # the reader's; up to where we have looked
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
         self.wait_for('ready> ')
@@ -130,24 +131,18 @@ class Terminal:
             self.seen += data.decode(errors='replace')
 
     def wait_for(self, text):
-        eventually(lambda: text in self.seen, f'{text!r} on the terminal: {self.seen!r}')
-        self.seen = self.seen.partition(text)[2]
+        try:
+            eventually(lambda: self.seen.find(text, self.after) >= 0, f'{text!r} on the terminal')
+        except Failed as e:
+            raise Failed(f'{e}: {self.seen[self.after:]!r}') from None
+        self.after = self.seen.find(text, self.after) + len(text)
 
     def wait_for_reader(self):
-        """Until a cat of this shell waits in a system call on the file."""
+        """Until a cat of this shell waits for the reply."""
         def waits():
-            for pid in filter(str.isdigit, os.listdir('/proc')):
-                try:
-                    with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as f:
-                        name, words = f.read().rpartition(')')[::2]
-                    if not name.endswith('(cat') or int(words.split()[1]) != self.pid:
-                        continue
-                    with open(f'/proc/{pid}/syscall', encoding='utf-8') as f:
-                        if f.read().split()[1:2] in (['0x0'], ['0x3']):
-                            return True
-                except OSError:
-                    continue
-            return False
+            with open(f'/proc/{self.pid}/task/{self.pid}/children', encoding='ascii') as f:
+                children = f.read().split()
+            return any(os.path.exists(f'/proc/{child}/task') and sleeps_with(self.file, child) for child in children)
         eventually(waits, 'cat waits for the reply')
 
     def type(self, text):

@@ -87,7 +87,7 @@ class Mount:
             self.say('forget')
             return self.nodes() <= self.slack
         try:
-            eventually(forgotten, 'nodes forgotten', 10)
+            eventually(forgotten, 'nodes forgotten')
         except Failed as e:
             raise Failed(f'{self.nodes()} nodes are left') from e
         # a lease keeps one descriptor for each of its mounts, a walking one those of its cache
@@ -101,6 +101,8 @@ class Mount:
 
     def destroy(self):
         if self.process:
+            if self.process.poll():
+                diagnose(f'the daemon ended with exit status {self.process.returncode}')
             self.process.kill()
             self.process.wait(PATIENCE)
             self.process.stdin.close()

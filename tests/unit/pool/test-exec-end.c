@@ -98,7 +98,7 @@ static void a_command_may_say_goodbye_in_its_grace(void **state)
 {
 	struct run_outcome run;
 
-	time_out(&run, "trap 'echo bye; exit 7' TERM; sleep 1000 & wait", 300);
+	time_out(&run, "trap 'echo bye; exit 7' TERM; sleep 1000 & wait", 1500);
 	assert_string_equal(run.result.out.data, "bye\n");
 	assert_int_equal(run.result.signal, 0);
 	assert_non_null(strstr(run.result.detail, "status 7"));
@@ -113,7 +113,7 @@ static void the_signal_that_ended_a_command_out_of_time_is_told(void **state)
 	assert_int_equal(run.result.signal, SIGTERM);
 	assert_string_equal(run.result.detail, "");
 	run_fini(&run);
-	time_out(&run, "trap '' TERM; while :; do sleep 0.1; done", 300);
+	time_out(&run, "trap '' TERM; while :; do sleep 0.1; done", 1500);
 	assert_int_equal(run.result.signal, SIGKILL);
 	run_fini(&run);
 	assert_nothing_lives();
@@ -130,7 +130,7 @@ static void every_process_of_the_tree_may_clean_up_in_the_grace(void **state)
 		"setsid sh -c 'trap \"sleep 0.3; echo clean >cleaned; exit\" TERM; touch up;"
 		" while :; do sleep 0.1; done' & until [ -e up ]; do sleep 0.01; done;"
 		" touch began; exec sleep 1000",
-		1500);
+		2500);
 	assert_int_equal(run.result.signal, SIGTERM);
 	assert_prints("cat cleaned", "clean\n");
 	assert_nothing_lives();
@@ -144,7 +144,7 @@ static void what_ignores_TERM_is_dead_after_the_grace(void **state)
 	time_out(&run,
 		"for i in 1 2 3; do setsid sh -c 'trap \"\" TERM; while :; do sleep 1000; done' & done;"
 		" exec sleep 1000",
-		700);
+		2000);
 	assert_int_equal(run.result.signal, SIGTERM);
 	assert_nothing_lives();
 	run_fini(&run);

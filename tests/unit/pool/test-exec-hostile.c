@@ -17,7 +17,8 @@
 #include "tests/support/bubble-fixture.h"
 #include "tests/support/pool-fixture.h"
 
-enum { COMMANDS = 8, ROUNDS = 34 }; /* together more than the late commands that are drained */
+enum { COMMANDS = 8 };               /* beside the stopper */
+enum { LINGERERS = 34, ROUNDS = 8 }; /* together more than the late commands that are drained */
 
 /* What came of a command of exec.h itself. */
 struct outcome {
@@ -134,11 +135,11 @@ static void run_beside_a_stopper(struct pool_fixture *f, struct slot *slot)
 
 static void leave_background_children(struct pool_fixture *f, struct slot *slot)
 {
-	struct run_outcome runs[COMMANDS];
+	static struct run_outcome runs[LINGERERS];
 
-	for (unsigned i = 0; i < COMMANDS; i++)
+	for (unsigned i = 0; i < LINGERERS; i++)
 		run_begin_script(slot, &runs[i], "sleep 1000 & echo x");
-	for (unsigned i = 0; i < COMMANDS; i++) {
+	for (unsigned i = 0; i < LINGERERS; i++) {
 		pool_fixture_wait(f, &runs[i].ended);
 		run_fini(&runs[i]);
 	}

@@ -349,7 +349,7 @@ static void a_timed_out_command_keeps_its_output_and_its_tree_is_dead(void **sta
 	const struct command command = {
 		.script =
 			(char *)"echo before; for i in $(seq 20); do setsid sh -c 'trap \"\" TERM; sleep 1000' & done; sleep 1000",
-		.timeout_ms = 700,
+		.timeout_ms = 2000,
 		.max_output = 4096};
 	struct run_outcome run;
 
@@ -413,7 +413,7 @@ static void a_silent_command_ends_after_its_idle_time(void **state)
 {
 	const struct command command = {
 		.script = (char *)"for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done; sleep 1000",
-		.idle_timeout_ms = 900,
+		.idle_timeout_ms = 2500,
 		.max_output = 4096};
 	struct run_outcome run;
 
@@ -525,18 +525,22 @@ static void commands_one_after_the_other_leave_nothing_open(void **state)
 		return;
 	(void)snprintf(path, sizeof(path), "%s/slot-0000-g%u", pool_cgroups(f->pool),
 		slot_view(*state).generation);
-	assert_int_equal(stat(path, &st), 0);
-	assert_in_range(st.st_nlink, 2, 6);
+	do { /* the kernel tells late that one is empty */
+		assert_int_equal(stat(path, &st), 0);
+		if (st.st_nlink > 6)
+			pool_fixture_turn(f);
+	} while (st.st_nlink > 6);
 }
 
 static void more_lingering_children_than_may_be_drained_do_no_harm(void **state)
 {
-	struct run_outcome runs[8];
+	enum { COMMANDS = 34 };
+	static struct run_outcome runs[COMMANDS];
 
-	for (unsigned round = 0; round < 34; round++) {
-		for (unsigned i = 0; i < 8; i++)
+	for (unsigned round = 0; round < 8; round++) { /* each takes the time of a drain */
+		for (unsigned i = 0; i < COMMANDS; i++)
 			run_begin_script(*state, &runs[i], "sleep 1000 & echo x");
-		for (unsigned i = 0; i < 8; i++) {
+		for (unsigned i = 0; i < COMMANDS; i++) {
 			pool_fixture_wait(f, &runs[i].ended);
 			assert_string_equal(runs[i].result.out.data, "x\n");
 			run_fini(&runs[i]);

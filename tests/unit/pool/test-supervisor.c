@@ -5,6 +5,7 @@
  * an ordinary user's daemon.
  */
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -25,6 +26,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/strbuf.h"
+#include "pool/bubble-private.h"
 #include "pool/events.h"
 #include "pool/pool-private.h"
 #include "tests/support/bubble-fixture.h"
@@ -128,6 +130,14 @@ static void look_often(struct pool_fixture *f)
 	loop_timer_restart(f->pool->ping_timer, 100);
 }
 
+/* Waits, while the loop stands still, until init has said something. */
+static void wait_for_word(const struct slot *slot)
+{
+	struct pollfd control = {.fd = slot->bubble->control_fd, .events = POLLIN};
+
+	assert_int_equal(poll(&control, 1, 60000), 1);
+}
+
 /* Turns the loop while the clock runs, for what must not happen. */
 static void turn_for(struct pool_fixture *f, uint64_t ms)
 {
@@ -138,8 +148,8 @@ static void turn_for(struct pool_fixture *f, uint64_t ms)
 		pool_fixture_turn(f);
 }
 
-/* Children of ours that are this program and no zombies. */
-static unsigned count_children_named(const char *name)
+/* Children of ours that are a moody bwrap, or the sleep that it has become. */
+static unsigned count_moody_children(void)
 {
 	CLEANUP(fclosep) FILE *file = fopen("/proc/thread-self/children", "r");
 	unsigned count = 0;
@@ -155,7 +165,7 @@ static unsigned count_children_named(const char *name)
 			comm[strcspn(comm, "\n")] = '\0';
 		if (of_child)
 			(void)fclose(of_child);
-		count += strcmp(comm, name) == 0;
+		count += strcmp(comm, "bwrap") == 0 || strcmp(comm, "sleep") == 0;
 	}
 	return count;
 }
@@ -167,11 +177,11 @@ static void slots_that_never_get_ready_are_never_more_than_configured(void **sta
 	struct pool_fixture *f = make_moody(3);
 	unsigned most = 0, starts = 0;
 
-	f->pool->times.start_timeout = 1000;
+	f->pool->times.start_timeout = 500;
 	set_mood(f, "hang-ALL", true);
 	start(f);
 	while (starts < 9) {
-		unsigned now = count_children_named("sleep");
+		unsigned now = count_moody_children();
 
 		pool_fixture_turn(f);
 		most = now > most ? now : most;
@@ -323,7 +333,8 @@ static void an_answer_that_waited_for_a_daemon_that_stood_still_counts(void **st
 	for (unsigned round = 0; round < 2; round++) {
 		while (!slot->ping_pending)
 			pool_fixture_turn(f);
-		(void)usleep(300 * 1000);
+		wait_for_word(slot);
+		(void)usleep(200 * 1000);
 		while (slot->ping_pending)
 			pool_fixture_turn(f);
 		assert_true(slot_view(slot).last_pong_ms > pong);
@@ -342,7 +353,8 @@ static void a_start_that_a_daemon_slept_through_counts(void **state)
 	while (slot_view(pool_slot(f->pool, 0)).state != SLOT_STARTING ||
 		!pool_slot(f->pool, 0)->bubble)
 		pool_fixture_turn(f);
-	(void)usleep(1000 * 1000);
+	wait_for_word(pool_slot(f->pool, 0));
+	(void)usleep(600 * 1000);
 	pool_fixture_wait_state(f, pool_slot(f->pool, 0), SLOT_READY);
 	assert_int_equal(slot_view(pool_slot(f->pool, 0)).generation, 1);
 	pool_fixture_fini(f);
@@ -355,7 +367,7 @@ static void an_init_that_is_silent_for_too_long_is_killed_and_started_again(void
 	pid_t pid = slot_view(silent).pid;
 
 	look_often(f);
-	f->pool->times.ping_deadline = 500;
+	f->pool->times.ping_deadline = 1500;
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	pool_fixture_wait_state(f, silent, SLOT_DEAD);
 	assert_non_null(strstr(slot_view(silent).last_error, "no sign of life"));
@@ -518,8 +530,12 @@ static void a_stop_that_waits_for_a_stuck_slot_ends_and_clears_the_others(void *
 
 	look_often(f);
 	f->pool->times.step_deadline = 100;
-	f->pool->times.stop_slots = 1500;
 	pool_stop(f->pool, pool_outcome_note, &stopped);
+	for (unsigned i = 1; i < 3; i++)
+		pool_fixture_wait_state(f, pool_slot(f->pool, i), SLOT_EMPTY);
+	while (!strstr(slot_view(stuck).last_error, "still lives"))
+		pool_fixture_turn(f);
+	loop_timer_restart(f->pool->stop_timer, 100); /* the others have had their time */
 	pool_fixture_wait(f, &stopped.told);
 	assert_int_equal(stopped.r, -EBUSY);
 	assert_int_equal(stopped.err.reason, REASON_KILL_INCOMPLETE);
