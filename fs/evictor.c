@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <fuse_lowlevel.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "fs/file-node.h"
 
 enum { BATCH = 256, NOTIFY_PRUNE = 9, PAUSE_SEC = 1 };
@@ -24,10 +23,8 @@ struct evictor {
 	size_t max_nodes;
 	atomic_bool can_prune;
 	struct file_node_idle idle[BATCH]; /* the thread's */
-	pthread_t thread;
-	pthread_cond_t wake;
-	pthread_mutex_t lock; /* guards every field after it; leaf */
-	bool wanted, ending, joined;
+	struct worker worker;              /* guards what stands behind it */
+	bool wanted;
 };
 
 /* As linux/fuse.h has it from 7.45 on; libfuse 3.18 does not know it yet. */
@@ -94,9 +91,9 @@ static bool is_ending(struct evictor *evictor)
 {
 	bool ending;
 
-	pthread_mutex_lock(&evictor->lock);
-	ending = evictor->ending;
-	pthread_mutex_unlock(&evictor->lock);
+	pthread_mutex_lock(&evictor->worker.lock);
+	ending = evictor->worker.ending;
+	pthread_mutex_unlock(&evictor->worker.lock);
 	return ending;
 }
 
@@ -124,14 +121,14 @@ static bool wait_for_work(struct evictor *evictor, time_t pause_sec)
 
 	(void)clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += pause_sec;
-	pthread_mutex_lock(&evictor->lock);
-	while (pause_sec > 0 && !evictor->ending && r != ETIMEDOUT)
-		r = pthread_cond_timedwait(&evictor->wake, &evictor->lock, &until);
-	while (!evictor->wanted && !evictor->ending)
-		pthread_cond_wait(&evictor->wake, &evictor->lock);
+	pthread_mutex_lock(&evictor->worker.lock);
+	while (pause_sec > 0 && !evictor->worker.ending && r != ETIMEDOUT)
+		r = pthread_cond_timedwait(&evictor->worker.wake, &evictor->worker.lock, &until);
+	while (!evictor->wanted && !evictor->worker.ending)
+		pthread_cond_wait(&evictor->worker.wake, &evictor->worker.lock);
 	evictor->wanted = false;
-	ending = evictor->ending;
-	pthread_mutex_unlock(&evictor->lock);
+	ending = evictor->worker.ending;
+	pthread_mutex_unlock(&evictor->worker.lock);
 	return !ending;
 }
 
@@ -150,7 +147,6 @@ int evictor_create(struct file_node_table *table, struct fuse_session *session, 
 	struct evictor **ret_evictor, struct error *err)
 {
 	struct evictor *evictor = calloc(1, sizeof(*evictor));
-	sigset_t all, before;
 	int r;
 
 	if (!evictor)
@@ -159,16 +155,11 @@ int evictor_create(struct file_node_table *table, struct fuse_session *session, 
 	evictor->session = session;
 	evictor->max_nodes = max_nodes;
 	atomic_init(&evictor->can_prune, false);
-	pthread_mutex_init(&evictor->lock, NULL);
-	pthread_cond_init(&evictor->wake, NULL);
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&evictor->thread, NULL, run, evictor);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (r != 0) {
+	r = worker_start(&evictor->worker, run, evictor);
+	if (r < 0) {
 		free(evictor);
 		return error_errno(
-			err, r, "cannot start the thread that keeps the table of nodes small");
+			err, -r, "cannot start the thread that keeps the table of nodes small");
 	}
 	*ret_evictor = evictor;
 	return 0;
@@ -182,24 +173,14 @@ void evictor_use_prune(struct evictor *evictor)
 
 void evictor_stop(struct evictor *evictor)
 {
-	bool joined;
-
-	pthread_mutex_lock(&evictor->lock);
-	joined = evictor->joined;
-	evictor->ending = evictor->joined = true;
-	pthread_cond_signal(&evictor->wake);
-	pthread_mutex_unlock(&evictor->lock);
-	if (!joined)
-		(void)pthread_join(evictor->thread, NULL);
+	worker_stop(&evictor->worker);
 }
 
 void evictor_destroy(struct evictor *evictor)
 {
 	if (!evictor)
 		return;
-	evictor_stop(evictor);
-	pthread_cond_destroy(&evictor->wake);
-	pthread_mutex_destroy(&evictor->lock);
+	worker_fini(&evictor->worker);
 	free(evictor);
 }
 
@@ -207,8 +188,8 @@ void evictor_look(struct evictor *evictor)
 {
 	if (!evictor || file_node_table_count(evictor->table) <= evictor->max_nodes)
 		return;
-	pthread_mutex_lock(&evictor->lock);
+	pthread_mutex_lock(&evictor->worker.lock);
 	evictor->wanted = true;
-	pthread_cond_signal(&evictor->wake);
-	pthread_mutex_unlock(&evictor->lock);
+	pthread_cond_signal(&evictor->worker.wake);
+	pthread_mutex_unlock(&evictor->worker.lock);
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
+#include "base/thread.h"
 #include "fs/files-private.h"
 #include "providers/sandbox.h"
 
 struct sweeper {
 	struct files *files;
-	pthread_t thread;
-	pthread_cond_t wake;
-	pthread_mutex_t lock; /* guards every field after it; leaf */
-	bool wanted, ending, joined;
+	struct worker worker; /* guards what stands behind it */
+	bool wanted;
 };
 
 /* Takes those that have ended out of the list. */
@@ -49,12 +46,12 @@ static bool wait_for_end(struct sweeper *sweeper)
 {
 	bool ending;
 
-	pthread_mutex_lock(&sweeper->lock);
-	while (!sweeper->wanted && !sweeper->ending)
-		pthread_cond_wait(&sweeper->wake, &sweeper->lock);
+	pthread_mutex_lock(&sweeper->worker.lock);
+	while (!sweeper->wanted && !sweeper->worker.ending)
+		pthread_cond_wait(&sweeper->worker.wake, &sweeper->worker.lock);
 	sweeper->wanted = false;
-	ending = sweeper->ending;
-	pthread_mutex_unlock(&sweeper->lock);
+	ending = sweeper->worker.ending;
+	pthread_mutex_unlock(&sweeper->worker.lock);
 	return !ending;
 }
 
@@ -70,21 +67,15 @@ static void *run(void *data)
 int sweeper_create(struct files *files, struct sweeper **ret_sweeper)
 {
 	struct sweeper *sweeper = calloc(1, sizeof(*sweeper));
-	sigset_t all, before;
 	int r;
 
 	if (!sweeper)
 		return -ENOMEM;
 	sweeper->files = files;
-	pthread_mutex_init(&sweeper->lock, NULL);
-	pthread_cond_init(&sweeper->wake, NULL);
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&sweeper->thread, NULL, run, sweeper);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (r != 0) {
+	r = worker_start(&sweeper->worker, run, sweeper);
+	if (r < 0) {
 		free(sweeper);
-		return -r;
+		return r;
 	}
 	*ret_sweeper = sweeper;
 	return 0;
@@ -92,24 +83,14 @@ int sweeper_create(struct files *files, struct sweeper **ret_sweeper)
 
 void sweeper_stop(struct sweeper *sweeper)
 {
-	bool joined;
-
-	pthread_mutex_lock(&sweeper->lock);
-	joined = sweeper->joined;
-	sweeper->ending = sweeper->joined = true;
-	pthread_cond_signal(&sweeper->wake);
-	pthread_mutex_unlock(&sweeper->lock);
-	if (!joined)
-		(void)pthread_join(sweeper->thread, NULL);
+	worker_stop(&sweeper->worker);
 }
 
 void sweeper_destroy(struct sweeper *sweeper)
 {
 	if (!sweeper)
 		return;
-	sweeper_stop(sweeper);
-	pthread_cond_destroy(&sweeper->wake);
-	pthread_mutex_destroy(&sweeper->lock);
+	worker_fini(&sweeper->worker);
 	free(sweeper);
 }
 
@@ -124,10 +105,10 @@ void files_end(struct files *files, const struct sandbox_root *root)
 	pthread_mutex_unlock(&files->lock);
 	if (!sweeper)
 		return;
-	pthread_mutex_lock(&sweeper->lock);
+	pthread_mutex_lock(&sweeper->worker.lock);
 	sweeper->wanted = true;
-	pthread_cond_signal(&sweeper->wake);
-	pthread_mutex_unlock(&sweeper->lock);
+	pthread_cond_signal(&sweeper->worker.wake);
+	pthread_mutex_unlock(&sweeper->worker.lock);
 }
 
 int files_loan(struct files *files, struct sandbox_root *root, struct loan **ret_loan)

@@ -5,13 +5,12 @@
  * long as there are any.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "fs/files-private.h"
 
 enum { WAITERS_MAX = 1024, TRY_EVERY_NS = 10 * 1000 * 1000 };
@@ -27,13 +26,9 @@ struct lock_wait {
 };
 
 struct lock_waiters {
-	pthread_t thread;
-	pthread_cond_t wake;
-	pthread_mutex_t
-		lock; /* guards every field after it, and `interrupted` of each wait; leaf */
+	struct worker worker; /* guards what stands behind it, and `interrupted` of each wait */
 	struct lock_wait *first;
 	size_t count;
-	bool ending, joined;
 };
 
 /* Runs with libfuse's lock of the request. */
@@ -41,10 +36,10 @@ static void handle_interrupt(fuse_req_t req, void *data)
 {
 	struct lock_wait *wait = data;
 
-	pthread_mutex_lock(&wait->waiters->lock);
+	pthread_mutex_lock(&wait->waiters->worker.lock);
 	wait->interrupted = true;
-	pthread_cond_signal(&wait->waiters->wake);
-	pthread_mutex_unlock(&wait->waiters->lock);
+	pthread_cond_signal(&wait->waiters->worker.wake);
+	pthread_mutex_unlock(&wait->waiters->worker.lock);
 }
 
 /* Takes the wait. */
@@ -75,7 +70,7 @@ static int try_locked(const struct lock_waiters *waiters, const struct lock_wait
 
 	if (r < 0)
 		return r;
-	if (wait->interrupted || waiters->ending)
+	if (wait->interrupted || waiters->worker.ending)
 		return -EINTR;
 	r = try_lock(wait->opened, wait->op);
 	return r == -EWOULDBLOCK ? 1 : r;
@@ -104,7 +99,7 @@ static void pause_locked(struct lock_waiters *waiters)
 	struct timespec until;
 
 	if (!waiters->first) {
-		pthread_cond_wait(&waiters->wake, &waiters->lock);
+		pthread_cond_wait(&waiters->worker.wake, &waiters->worker.lock);
 		return;
 	}
 	(void)clock_gettime(CLOCK_REALTIME, &until);
@@ -113,7 +108,7 @@ static void pause_locked(struct lock_waiters *waiters)
 		until.tv_nsec -= 1000 * 1000 * 1000;
 		until.tv_sec++;
 	}
-	(void)pthread_cond_timedwait(&waiters->wake, &waiters->lock, &until);
+	(void)pthread_cond_timedwait(&waiters->worker.wake, &waiters->worker.lock, &until);
 }
 
 static void *run(void *data)
@@ -122,38 +117,32 @@ static void *run(void *data)
 	struct lock_wait *wait;
 	int r;
 
-	pthread_mutex_lock(&waiters->lock);
-	while (waiters->first || !waiters->ending) {
+	pthread_mutex_lock(&waiters->worker.lock);
+	while (waiters->first || !waiters->worker.ending) {
 		wait = take_done_locked(waiters, &r);
 		if (!wait) {
 			pause_locked(waiters);
 			continue;
 		}
-		pthread_mutex_unlock(&waiters->lock);
+		pthread_mutex_unlock(&waiters->worker.lock);
 		answer(wait, r);
-		pthread_mutex_lock(&waiters->lock);
+		pthread_mutex_lock(&waiters->worker.lock);
 	}
-	pthread_mutex_unlock(&waiters->lock);
+	pthread_mutex_unlock(&waiters->worker.lock);
 	return NULL;
 }
 
 int lock_waiters_create(struct lock_waiters **ret_waiters)
 {
 	struct lock_waiters *waiters = calloc(1, sizeof(*waiters));
-	sigset_t all, before;
 	int r;
 
 	if (!waiters)
 		return -ENOMEM;
-	pthread_mutex_init(&waiters->lock, NULL);
-	pthread_cond_init(&waiters->wake, NULL);
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&waiters->thread, NULL, run, waiters);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (r != 0) {
+	r = worker_start(&waiters->worker, run, waiters);
+	if (r < 0) {
 		free(waiters);
-		return -r;
+		return r;
 	}
 	*ret_waiters = waiters;
 	return 0;
@@ -161,24 +150,14 @@ int lock_waiters_create(struct lock_waiters **ret_waiters)
 
 void lock_waiters_stop(struct lock_waiters *waiters)
 {
-	bool joined;
-
-	pthread_mutex_lock(&waiters->lock);
-	joined = waiters->joined;
-	waiters->ending = waiters->joined = true;
-	pthread_cond_signal(&waiters->wake);
-	pthread_mutex_unlock(&waiters->lock);
-	if (!joined)
-		(void)pthread_join(waiters->thread, NULL);
+	worker_stop(&waiters->worker);
 }
 
 void lock_waiters_destroy(struct lock_waiters *waiters)
 {
 	if (!waiters)
 		return;
-	lock_waiters_stop(waiters);
-	pthread_cond_destroy(&waiters->wake);
-	pthread_mutex_destroy(&waiters->lock);
+	worker_fini(&waiters->worker);
 	free(waiters);
 }
 
@@ -197,15 +176,15 @@ static int wait_for_lock(fuse_req_t req, struct file_node *node, struct opened *
 	*wait = (struct lock_wait){
 		.waiters = waiters, .req = req, .node = node, .opened = opened, .op = op};
 	fuse_req_interrupt_func(req, handle_interrupt, wait);
-	pthread_mutex_lock(&waiters->lock);
-	full = waiters->count >= WAITERS_MAX || waiters->ending;
+	pthread_mutex_lock(&waiters->worker.lock);
+	full = waiters->count >= WAITERS_MAX || waiters->worker.ending;
 	if (!full) {
 		wait->next = waiters->first;
 		waiters->first = wait;
 		waiters->count++;
-		pthread_cond_signal(&waiters->wake);
+		pthread_cond_signal(&waiters->worker.wake);
 	}
-	pthread_mutex_unlock(&waiters->lock);
+	pthread_mutex_unlock(&waiters->worker.lock);
 	if (!full)
 		return 0;
 	fuse_req_interrupt_func(req, NULL, NULL);

@@ -17,7 +17,6 @@
 #include <fuse_lowlevel.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,6 +28,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/strbuf.h"
+#include "base/thread.h"
 #include "base/user.h"
 #include "config/settings.h"
 #include "fs/context.h"
@@ -235,15 +235,10 @@ static int mount_failed(const struct filesystem *fs, struct error *err)
 
 static int start_thread(struct filesystem *fs, struct error *err)
 {
-	sigset_t all, before;
-	int r;
+	int r = thread_start(&fs->thread, run_session, fs);
 
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&fs->thread, NULL, run_session, fs);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (r != 0)
-		return error_errno(err, r, "cannot start the session's thread");
+	if (r < 0)
+		return error_errno(err, -r, "cannot start the session's thread");
 	fs->running = true;
 	return 0;
 }

@@ -4,20 +4,15 @@
 
 #include <errno.h>
 #include <fuse_lowlevel.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 struct notifier {
 	struct fuse_session *session;
-	pthread_t thread;
-	pthread_cond_t wake;
-	pthread_mutex_t lock; /* guards every field after it; leaf */
+	struct worker worker; /* guards what stands behind it */
 	struct notice *first, **last;
-	bool ending;
 };
 
 /* Waits for work. NULL: there is none and never will be. */
@@ -25,13 +20,13 @@ static struct notice *take_all(struct notifier *notifier)
 {
 	struct notice *notices;
 
-	pthread_mutex_lock(&notifier->lock);
-	while (!notifier->first && !notifier->ending)
-		pthread_cond_wait(&notifier->wake, &notifier->lock);
+	pthread_mutex_lock(&notifier->worker.lock);
+	while (!notifier->first && !notifier->worker.ending)
+		pthread_cond_wait(&notifier->worker.wake, &notifier->worker.lock);
 	notices = notifier->first;
 	notifier->first = NULL;
 	notifier->last = &notifier->first;
-	pthread_mutex_unlock(&notifier->lock);
+	pthread_mutex_unlock(&notifier->worker.lock);
 	return notices;
 }
 
@@ -54,22 +49,16 @@ static void *run(void *data)
 int notifier_create(struct fuse_session *session, struct notifier **ret_notifier, struct error *err)
 {
 	struct notifier *notifier = calloc(1, sizeof(*notifier));
-	sigset_t all, before;
 	int r;
 
 	if (!notifier)
 		return error_set(err, ENOMEM, "no memory for the notifier");
 	notifier->session = session;
 	notifier->last = &notifier->first;
-	pthread_mutex_init(&notifier->lock, NULL);
-	pthread_cond_init(&notifier->wake, NULL);
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&notifier->thread, NULL, run, notifier);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (r != 0) {
+	r = worker_start(&notifier->worker, run, notifier);
+	if (r < 0) {
 		free(notifier);
-		return error_errno(err, r, "cannot start the notifier's thread");
+		return error_errno(err, -r, "cannot start the notifier's thread");
 	}
 	*ret_notifier = notifier;
 	return 0;
@@ -79,24 +68,18 @@ void notifier_destroy(struct notifier *notifier)
 {
 	if (!notifier)
 		return;
-	pthread_mutex_lock(&notifier->lock);
-	notifier->ending = true;
-	pthread_cond_signal(&notifier->wake);
-	pthread_mutex_unlock(&notifier->lock);
-	(void)pthread_join(notifier->thread, NULL);
-	pthread_cond_destroy(&notifier->wake);
-	pthread_mutex_destroy(&notifier->lock);
+	worker_fini(&notifier->worker);
 	free(notifier);
 }
 
 void notifier_post(struct notifier *notifier, struct notice *notice)
 {
 	notice->next = NULL;
-	pthread_mutex_lock(&notifier->lock);
+	pthread_mutex_lock(&notifier->worker.lock);
 	*notifier->last = notice;
 	notifier->last = &notice->next;
-	pthread_cond_signal(&notifier->wake);
-	pthread_mutex_unlock(&notifier->lock);
+	pthread_cond_signal(&notifier->worker.wake);
+	pthread_mutex_unlock(&notifier->worker.lock);
 }
 
 void notifier_stretch(struct fuse_session *session, uint64_t ino, uint64_t size)

@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "base/thread.h"
 #include "pool/journal-db.h"
 #include "pool/state-dir.h"
 
@@ -225,14 +226,14 @@ static int start_bell(struct journal *journal, struct error *err)
 
 static int start_thread(struct journal *journal, struct error *err)
 {
-	int code;
+	int r;
 
 	pthread_mutex_init(&journal->lock, NULL);
 	pthread_cond_init(&journal->wake, NULL);
 	pthread_cond_init(&journal->idle_again, NULL);
-	code = pthread_create(&journal->thread, NULL, journal_thread, journal);
-	if (code != 0)
-		return error_errno(err, code, "cannot start the journal's thread");
+	r = thread_start(&journal->thread, journal_thread, journal);
+	if (r < 0)
+		return error_errno(err, -r, "cannot start the journal's thread");
 	return 0;
 }
 
