@@ -10,14 +10,14 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/log.h"
-#include "base/procfs.h"
+#include "base/mounts.h"
 #include "base/strbuf.h"
 
 #ifndef MOUNT_ATTR_NOSYMFOLLOW
@@ -33,11 +33,6 @@ extern char **environ;
 struct mount_attributes {
 	uint64_t set, clear, propagation, userns_fd;
 };
-
-static bool is_dead(int code)
-{
-	return code == ENOTCONN || code == ECONNABORTED || code == ESHUTDOWN;
-}
 
 /* The last component may be a dead mount, which cannot be walked: only its parent is resolved then.
  */
@@ -68,23 +63,14 @@ static char *resolve(const char *path)
 /* True when the topmost mount at exactly this path is one of ours. */
 static bool is_ours(const char *path)
 {
-	CLEANUP(fclosep) FILE *table = fopen("/proc/self/mountinfo", "re");
-	CLEANUP(freep) char *line = NULL;
-	size_t capacity = 0;
+	CLEANUP(strbuf_fini) struct strbuf table = STRBUF_INIT;
+	struct mount_line mount;
 	bool ours = false;
 
-	while (table && getline(&line, &capacity, table) > 0) {
-		CLEANUP(strbuf_fini) struct strbuf where = STRBUF_INIT;
-		const char *type = strstr(line, " - ");
-		int begin = 0, end = 0;
-
-		(void)sscanf(line, "%*s %*s %*s %*s %n%*s%n", &begin, &end);
-		if (!type || end <= begin)
-			continue;
-		procfs_add_path(&where, line + begin, (size_t)(end - begin));
-		if (!strcmp(where.data, path))
-			ours = !strncmp(type + 3, "fuse.dressage ", 14);
-	}
+	(void)read_text("/proc/self/mountinfo", &table);
+	for (const char *at = table.data; mount_next(&at, &mount);)
+		if (mount_is_at(&mount, path))
+			ours = mount_is_dressage(&mount);
 	return ours;
 }
 
@@ -127,15 +113,6 @@ static int refuse_living(const char *path, struct error *err)
 		path, path);
 }
 
-/* 0, or the errno of a look at what is mounted there. What stat(2) says of a dead mount the kernel
- * may remember; statfs(2) is asked each time. */
-static int try_path(const char *path, struct stat *ret_st)
-{
-	struct statfs space;
-
-	return stat(path, ret_st) < 0 || statfs(path, &space) < 0 ? errno : 0;
-}
-
 static int detach_dead(const char *path, struct error *err)
 {
 	int r;
@@ -153,18 +130,19 @@ static int detach_dead(const char *path, struct error *err)
 static int look(struct mountpoint *point, struct error *err)
 {
 	struct stat st;
-	int r = try_path(point->path, &st);
+	int r = mount_look(point->path, &st);
 
-	for (int tries = 0; is_dead(r) && tries < 16; tries++) { /* dead mounts may be stacked */
+	for (int tries = 0; mount_is_dead(r) && tries < 16;
+		tries++) { /* dead mounts may be stacked */
 		r = detach_dead(point->path, err);
 		if (r < 0)
 			return r;
-		r = try_path(point->path, &st);
+		r = mount_look(point->path, &st);
 	}
-	if (r == ENOENT)
+	if (r == -ENOENT)
 		return make(point, err);
-	if (r != 0)
-		return error_errno(err, r, "cannot use the mountpoint '%s'", point->path);
+	if (r < 0)
+		return error_errno(err, -r, "cannot use the mountpoint '%s'", point->path);
 	if (!S_ISDIR(st.st_mode))
 		return error_set(err, ENOTDIR, "the mountpoint '%s' is no directory", point->path);
 	return is_ours(point->path) ? refuse_living(point->path, err) : 0;
@@ -175,7 +153,7 @@ int mountpoint_check(const char *path, struct error *err)
 	CLEANUP(freep) char *real = resolve(path);
 	struct stat st;
 
-	if (!real || !is_ours(real) || is_dead(try_path(real, &st)))
+	if (!real || !is_ours(real) || mount_is_dead(mount_look(real, &st)))
 		return 0;
 	return refuse_living(real, err);
 }
@@ -216,7 +194,7 @@ void mountpoint_fini(struct mountpoint *mountpoint)
 	struct stat st;
 
 	/* an aborted connection leaves its mount behind, dead */
-	if (mountpoint->path && is_dead(try_path(mountpoint->path, &st)) &&
+	if (mountpoint->path && mount_is_dead(mount_look(mountpoint->path, &st)) &&
 		is_ours(mountpoint->path))
 		(void)detach(mountpoint->path, NULL);
 	if (mountpoint->made && rmdir(mountpoint->path) < 0)

@@ -4,15 +4,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/mounts.h"
 #include "base/procfs.h"
 #include "base/strbuf.h"
 #include "pool/cgroup.h"
 #include "pool/cgroup1.h"
-
-struct mount_line {
-	const char *root, *point;
-	size_t root_len, point_len;
-};
 
 /* Whether a list parted by commas, which ends where `end` says, has the word. */
 static bool list_has(const char *list, const char *end, const char *word)
@@ -39,28 +35,6 @@ static bool is_hierarchy(const char *at, const char *end, const char *controller
 		return false;
 	options = memchr(at + len, ' ', (size_t)(end - at) - len);
 	return !controller || (options && list_has(options + 1, end, controller));
-}
-
-/* Fields of a line of mountinfo: id parent major:minor root mountpoint options... - type source
- * options. */
-static bool read_mount_line(
-	const char *line, const char *end, const char *controller, struct mount_line *ret)
-{
-	const char *at = line, *dash = memmem(line, (size_t)(end - line), " - ", 3);
-	const char *fields[6];
-
-	if (!dash || !is_hierarchy(dash + 3, end, controller))
-		return false;
-	for (unsigned i = 0; i < 6; i++) {
-		fields[i] = at;
-		at = memchr(at, ' ', (size_t)(end - at));
-		if (!at || at > dash)
-			return false;
-		at++;
-	}
-	*ret = (struct mount_line){fields[3], fields[4], (size_t)(fields[4] - fields[3] - 1),
-		(size_t)(fields[5] - fields[4] - 1)};
-	return true;
 }
 
 /* The part of our path that is below the mount's root; NULL when we are not in what is mounted. */
@@ -109,14 +83,13 @@ static int locate(const char *mountinfo, const char *self_cgroup, const char *co
 	const char *version = controller ? "v1 with controller " : "v2",
 		   *what = controller ? controller : "";
 	size_t own_len = 0;
-	const char *own = own_path(self_cgroup, controller, &own_len), *next, *below;
+	const char *own = own_path(self_cgroup, controller, &own_len), *below;
 	struct mount_line mount;
 
 	if (!own)
 		return error_set(err, ENOENT, "this process is in no cgroup %s%s", version, what);
-	for (const char *line = mountinfo; *line; line = *next ? next + 1 : next) {
-		next = line + strcspn(line, "\n");
-		if (!read_mount_line(line, next, controller, &mount))
+	while (mount_next(&mountinfo, &mount)) {
+		if (!is_hierarchy(mount.type, mount.end, controller))
 			continue;
 		below = below_root(own, own_len, &mount);
 		if (!below)

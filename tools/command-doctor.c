@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/mounts.h"
 #include "config/settings.h"
 #include "tools/client.h"
 #include "tools/doctor.h"
@@ -108,11 +110,12 @@ static int run_doctor(struct client *client, int argc, char **argv)
 		.say = print_line,
 		.data = &list};
 	int code = parse(argc, argv, &flags);
+	struct stat st;
 
 	if (code >= 0)
 		return code;
 	if (flags.look)
-		return doctor_look(flags.look);
+		return -mount_look(flags.look, &st);
 	if (flags.json)
 		doctor.say = collect;
 	examine(client, &doctor);

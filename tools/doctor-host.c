@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/mounts.h"
 #include "base/user.h"
 #include "config/settings.h"
 #include "pool/cgroup.h"
@@ -207,17 +208,16 @@ void check_proc(struct doctor *doctor)
 	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
 	unsigned count = 0;
 	char first[256] = "", point[256];
+	struct mount_line mount;
 
 	if (!doctor_read(doctor, "/proc/self/mountinfo", &text)) {
 		doctor_fail(doctor, "mount proc at /proc", "/proc/self/mountinfo cannot be read");
 		return;
 	}
-	for (const char *line = text.data; *line;) {
-		if (sscanf(line, "%*s %*s %*s %*s %255s", point) == 1 &&
-			!strncmp(point, "/proc/", 6) && !hides_nothing(point) && count++ == 0)
+	for (const char *at = text.data; mount_next(&at, &mount);) {
+		(void)snprintf(point, sizeof(point), "%.*s", (int)mount.point_len, mount.point);
+		if (!strncmp(point, "/proc/", 6) && !hides_nothing(point) && count++ == 0)
 			memcpy(first, point, sizeof(first));
-		line += strcspn(line, "\n");
-		line += *line == '\n';
 	}
 	if (count == 0)
 		doctor_ok(doctor, "/proc is whole: slots can have their own");

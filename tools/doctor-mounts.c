@@ -5,25 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/mounts.h"
 #include "base/procfs.h"
 #include "tools/client.h"
 #include "tools/doctor.h"
 
 enum { LOOK_MS = 5000 };
-
-/* What stat(2) says the kernel may remember; statfs(2) is asked each time. */
-int doctor_look(const char *path)
-{
-	struct statfs space;
-	struct stat st;
-
-	return stat(path, &st) == 0 && statfs(path, &space) == 0 ? 0 : errno;
-}
 
 int doctor_look_apart(const char *path)
 {
@@ -43,21 +33,6 @@ static void found_fini(struct found *found)
 {
 	strbuf_fini(&found->point);
 	strbuf_fini(&found->root);
-}
-
-static bool read_line(const char *line, size_t len, struct found *ret_found)
-{
-	const char *type = memmem(line, len, " - fuse.dressage ", 17);
-	int root = 0, root_end = 0, point = 0, point_end = 0;
-
-	if (!type ||
-		sscanf(line, "%*s %*s %*s %n%*s%n %n%*s%n", &root, &root_end, &point, &point_end) <
-			0 ||
-		point_end <= point)
-		return false;
-	procfs_add_path(&ret_found->root, line + root, (size_t)(root_end - root));
-	procfs_add_path(&ret_found->point, line + point, (size_t)(point_end - point));
-	return true;
 }
 
 /* Without "." and "..", by the letters alone: what lies on the way may be the mount, and hang. */
@@ -118,11 +93,6 @@ static bool is_at(const char *point, const char *mountpoint)
 	return strcmp(point, path) == 0;
 }
 
-static bool is_dead(int r)
-{
-	return r == -ENOTCONN || r == -ECONNABORTED || r == -ESHUTDOWN;
-}
-
 static void tell_of_dead(struct doctor *doctor, const struct found *found)
 {
 	CLEANUP(strbuf_fini) struct strbuf remedy = STRBUF_INIT;
@@ -139,7 +109,7 @@ static void look_at(struct doctor *doctor, const struct found *found, unsigned *
 	int r = doctor->look(found->point.data);
 
 	strbuf_addf(&remedy, "umount -l '%s'", found->point.data);
-	if (is_dead(r)) {
+	if (mount_is_dead(r)) {
 		tell_of_dead(doctor, found);
 	} else if (r == -ESTALE) {
 		doctor_warn(doctor, remedy.data, "'%s' is a bind mount of a lease that has ended",
@@ -159,18 +129,18 @@ void check_mounts(struct doctor *doctor)
 {
 	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
 	unsigned alive = 0, all = 0;
+	struct mount_line mount;
 
 	(void)doctor_read(doctor, "/proc/self/mountinfo", &text);
-	for (const char *line = text.data; *line;) {
+	for (const char *at = text.data; mount_next(&at, &mount);) {
 		CLEANUP(found_fini) struct found found = {STRBUF_INIT, STRBUF_INIT};
-		size_t len = strcspn(line, "\n");
 
-		if (read_line(line, len, &found)) {
-			all++;
-			look_at(doctor, &found, &alive);
-		}
-		line += len;
-		line += *line == '\n';
+		if (!mount_is_dressage(&mount))
+			continue;
+		procfs_add_path(&found.root, mount.root, mount.root_len);
+		procfs_add_path(&found.point, mount.point, mount.point_len);
+		all++;
+		look_at(doctor, &found, &alive);
 	}
 	if (alive == all)
 		doctor_ok(doctor, "%u of dressagefs, all of which answer", all);

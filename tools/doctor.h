@@ -94,7 +94,5 @@ void check_mounts(struct doctor *doctor);
 void check_daemon(struct doctor *doctor);
 /* Looks at a path that may hang: 0, -errno, -ETIMEDOUT. */
 int doctor_look_apart(const char *path);
-/* The same in the process that is started for it. The exit status. */
-int doctor_look(const char *path);
 
 #endif

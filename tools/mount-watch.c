@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/mounts.h"
 #include "base/strbuf.h"
 
 struct mount_watch {
@@ -27,41 +26,25 @@ static int read_mounts(int fd, struct strbuf *out)
 	return lseek(fd, 0, SEEK_SET) < 0 ? -errno : read_all(fd, out);
 }
 
-/* As mountinfo writes it: what would part its words as \ooo. */
-static void escape(const char *path, struct strbuf *out)
-{
-	for (; *path; path++) {
-		if (strchr(" \t\n\\", *path))
-			strbuf_addf(out, "\\%03o", (unsigned)(unsigned char)*path);
-		else
-			strbuf_addc(out, *path);
-	}
-}
-
 /* The last one there is on top. 0: none. */
-static unsigned long find_at(const char *mounts, const char *escaped)
+static unsigned long find_at(const char *mounts, const char *path)
 {
-	unsigned long id, found = 0;
-	size_t size = strlen(escaped);
-	int at;
+	unsigned long found = 0;
+	struct mount_line mount;
 
-	for (const char *line = mounts; line && *line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		at = 0;
-		if (sscanf(line, "%lu %*u %*s %*s %n", &id, &at) == 1 && at > 0 &&
-			!strncmp(line + at, escaped, size) && line[at + size] == ' ')
-			found = id;
-	}
+	while (mount_next(&mounts, &mount))
+		if (mount_is_at(&mount, path))
+			found = mount.id;
 	return found;
 }
 
 static bool has_id(const char *mounts, unsigned long wanted)
 {
-	for (const char *line = mounts; line && *line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strtoul(line, NULL, 10) == wanted)
+	struct mount_line mount;
+
+	while (mount_next(&mounts, &mount))
+		if (mount.id == wanted)
 			return true;
-	}
 	return false;
 }
 
@@ -78,17 +61,14 @@ static void handle_change(void *data, unsigned events)
 
 static int fill(struct mount_watch *watch, const char *path, struct error *err)
 {
-	CLEANUP(strbuf_fini) struct strbuf mounts = STRBUF_INIT, escaped = STRBUF_INIT;
+	CLEANUP(strbuf_fini) struct strbuf mounts = STRBUF_INIT;
 	int r;
 
 	watch->fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	r = watch->fd < 0 ? -errno : read_mounts(watch->fd, &mounts);
 	if (r < 0)
 		return error_errno(err, -r, "cannot read /proc/self/mountinfo");
-	escape(path, &escaped);
-	if (strbuf_failed(&escaped))
-		return error_set(err, ENOMEM, "no memory for the mount's watch");
-	watch->id = find_at(mounts.data, escaped.data);
+	watch->id = find_at(mounts.data, path);
 	return watch->id ? 0 : error_set(err, ENOENT, "nothing is mounted at '%s'", path);
 }
 
