@@ -72,14 +72,31 @@ static int read_table(const char *path, struct strbuf *out, struct error *err)
 	return r < 0 ? error_errno(err, -r, "cannot read '%s'", path) : 0;
 }
 
-static int locate_own(struct strbuf *out, struct error *err)
+int cgroup_locate_own(const char *controller, struct strbuf *out, struct error *err)
 {
 	CLEANUP(strbuf_fini) struct strbuf mounts = STRBUF_INIT, own = STRBUF_INIT;
 	int r = read_table("/proc/self/mountinfo", &mounts, err);
 
 	if (r == 0)
 		r = read_table("/proc/self/cgroup", &own, err);
-	return r < 0 ? r : cgroup_locate(mounts.data, own.data, out, err);
+	if (r < 0)
+		return r;
+	return controller ? cgroup1_locate(mounts.data, own.data, controller, out, err)
+			  : cgroup_locate(mounts.data, own.data, out, err);
+}
+
+int cgroup_write(const char *path, const char *file, const char *value)
+{
+	CLEANUP(strbuf_fini) struct strbuf name = STRBUF_INIT;
+	CLEANUP(closep) int fd = -1;
+
+	strbuf_addf(&name, "%s/%s", path, file);
+	if (strbuf_failed(&name))
+		return -ENOMEM;
+	fd = open(name.data, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	return write(fd, value, strlen(value)) == (ssize_t)strlen(value) ? 0 : -errno;
 }
 
 /* FNV-1a: it only has to tell the daemons of one machine apart. */
@@ -118,7 +135,7 @@ static int make_subtree(struct cgroups *cgroups, const char *state_dir, struct e
 {
 	CLEANUP(strbuf_fini) struct strbuf own = STRBUF_INIT;
 	char name[CGROUP_NAME];
-	int r = locate_own(&own, err);
+	int r = cgroup_locate_own(NULL, &own, err);
 
 	if (r < 0)
 		return r;

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -21,24 +20,12 @@
 
 enum { LOOK_AGAIN_US = 2000 };
 
-static int locate_own(const char *controller, struct strbuf *out, struct error *err)
-{
-	CLEANUP(strbuf_fini) struct strbuf mounts = STRBUF_INIT, own = STRBUF_INIT;
-	int r = read_text("/proc/self/mountinfo", &mounts);
-
-	if (r == 0)
-		r = read_text("/proc/self/cgroup", &own);
-	if (r < 0)
-		return error_errno(err, -r, "cannot read what cgroups there are");
-	return cgroup1_locate(mounts.data, own.data, controller, out, err);
-}
-
 int cgroup1_open(
 	const char *controller, const char *state_dir, struct strbuf *path, struct error *err)
 {
 	CLEANUP(strbuf_fini) struct strbuf own = STRBUF_INIT;
 	char name[CGROUP_NAME];
-	int r = locate_own(controller, &own, err);
+	int r = cgroup_locate_own(controller, &own, err);
 
 	if (r < 0)
 		return r;
@@ -52,20 +39,6 @@ int cgroup1_open(
 		return error_errno(err, errno, "cannot use '%s'", own.data);
 	strbuf_adds(path, own.data);
 	return strbuf_failed(path) ? error_set(err, ENOMEM, "no memory") : 0;
-}
-
-int cgroup1_set(const char *path, const char *file, const char *value)
-{
-	CLEANUP(strbuf_fini) struct strbuf name = STRBUF_INIT;
-	CLEANUP(closep) int fd = -1;
-
-	strbuf_addf(&name, "%s/%s", path, file);
-	if (strbuf_failed(&name))
-		return -ENOMEM;
-	fd = open(name.data, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	return write(fd, value, strlen(value)) == (ssize_t)strlen(value) ? 0 : -errno;
 }
 
 /* A pid that the list names may be another's by the time it is killed, but for a process held by

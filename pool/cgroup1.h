@@ -28,9 +28,6 @@ int cgroup1_locate(const char *mountinfo, const char *self_cgroup, const char *c
 int cgroup1_open(
 	const char *controller, const char *state_dir, struct strbuf *path, struct error *err);
 
-/* Writes a value. -ENOENT: this kernel has no such file. */
-int cgroup1_set(const char *path, const char *file, const char *value);
-
 /*
  * Kills, one by one, what still lives in the cgroup at this path, and removes it: deadline_ms at
  * most. 0 when it was not there.

@@ -2,7 +2,6 @@
 #include "pool/delegation.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "pool/cgroup.h"
 
 struct delegation {
 	char *own, *leaf, *subtree;
@@ -82,26 +82,12 @@ static int read_file(const char *dir, const char *file, struct strbuf *out)
 	return strbuf_failed(&path) ? -ENOMEM : read_text(path.data, out);
 }
 
-static int write_file(const char *dir, const char *file, const char *text)
-{
-	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
-	CLEANUP(closep) int fd = -1;
-
-	strbuf_addf(&path, "%s/%s", dir, file);
-	if (strbuf_failed(&path))
-		return -ENOMEM;
-	fd = open(path.data, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	return write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -errno;
-}
-
 static int move(const char *dir, pid_t pid)
 {
 	char text[16];
 
 	(void)snprintf(text, sizeof(text), "%d", (int)pid);
-	return write_file(dir, "cgroup.procs", text);
+	return cgroup_write(dir, "cgroup.procs", text);
 }
 
 /* A daemon that goes to the background is started by one that waits until it is ready, and only
@@ -154,7 +140,7 @@ static unsigned enable(const char *dir, unsigned wanted, struct error *err)
 		if (!(wanted & 1u << i))
 			continue;
 		(void)snprintf(word, sizeof(word), "+%s", names[i]);
-		r = write_file(dir, "cgroup.subtree_control", word);
+		r = cgroup_write(dir, "cgroup.subtree_control", word);
 		if (r == 0)
 			given |= 1u << i;
 		else
@@ -238,7 +224,7 @@ static void disable(const struct delegation *delegation)
 		if (!(delegation->enabled & 1u << i))
 			continue;
 		(void)snprintf(word, sizeof(word), "-%s", names[i]);
-		(void)write_file(delegation->own, "cgroup.subtree_control", word);
+		(void)cgroup_write(delegation->own, "cgroup.subtree_control", word);
 	}
 }
 

@@ -10,7 +10,6 @@
 #include "base/cleanup.h"
 #include "config/settings.h"
 #include "pool/cgroup.h"
-#include "pool/cgroup1.h"
 #include "pool/slot-limits-private.h"
 
 enum {
@@ -35,7 +34,7 @@ static int set_number(const char *path, const char *file, uint64_t number)
 	char text[24];
 
 	(void)snprintf(text, sizeof(text), "%" PRIu64, number);
-	return cgroup1_set(path, file, text);
+	return cgroup_write(path, file, text);
 }
 
 /* Memory and swap together, so that there is no more by swapping. The order matters: the one may
