@@ -38,7 +38,7 @@ struct strbuf;
  */
 int cgroup_locate(
 	const char *mountinfo, const char *self_cgroup, struct strbuf *out, struct error *err);
-/* The same of what this machine's texts say. controller: in its hierarchy of version 1; NULL: v2. */
+/* The same of what this machine says. controller: in its hierarchy of version 1; NULL: v2. */
 int cgroup_locate_own(const char *controller, struct strbuf *out, struct error *err);
 
 /* Writes a value to a file of the cgroup at this path. -ENOENT: this kernel has no such file. */
