@@ -393,6 +393,11 @@ def own_addresses():
     return done.stdout.split()
 
 
+def told(d, name):
+    """The states of which the events tell."""
+    return [e['to'] for e in map(json.loads, d.read('events').splitlines()) if e['id'] == name]
+
+
 @case
 def a_target_that_refuses_or_has_no_address_resets_the_connection():
     with socket.socket() as nobody:
@@ -404,8 +409,8 @@ try: print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 30).recv(1)
 except ConnectionResetError: print("reset")
 ''', host, port)
                 equal(out, 'reset\n')
-                events = [json.loads(line) for line in d.read('events').splitlines()]
-                equal([e['to'] for e in events if e['id'] == f'{host}:{port}'], ['UNREACHABLE'])
+                eventually(lambda: told(d, f'{host}:{port}'), 'it is said that it cannot be reached')  # pylint: disable=cell-var-from-loop
+                equal(told(d, f'{host}:{port}'), ['UNREACHABLE'])
             nobody.listen()
             python(d, 't', PRELUDE + 'socket.create_connection(("127.0.0.1", int(sys.argv[1])), 30)', nobody.getsockname()[1])
             eventually(lambda: '"to":"REACHED"' in d.read('events'), 'it is said that it can be reached again')
