@@ -222,6 +222,7 @@ print(os.read(fd, 1 << 16))'''], stdout=subprocess.PIPE, text=True)
 
 @case
 def a_waiter_that_dies_leaves_the_slot_with_the_default(d):
+    before = generations(d)
     client = subprocess.Popen(['python3', '-c', f'''
 import os
 fd = os.open({d.path('create')!r}, os.O_RDWR)
@@ -229,7 +230,6 @@ os.write(fd, b'{{"trajectory_id": "t", "env_args": {{"sandbox_image": "second"}}
 os.write(1, b'x')
 os.read(fd, 1 << 16)'''], stdout=subprocess.PIPE)
     client.stdout.read(1)
-    before = generations(d)
     eventually(lambda: d.json('status.json')['total_ready'] < 2 or generations(d) != before, 'a slot is being started for it')
     client.kill()
     client.wait()
