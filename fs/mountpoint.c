@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mounts.h"
+#include "base/program.h"
 #include "base/strbuf.h"
 
 #ifndef MOUNT_ATTR_NOSYMFOLLOW
@@ -78,16 +78,18 @@ static bool is_ours(const char *path)
 static int detach(const char *path, struct error *err)
 {
 	const char *const argv[] = {"fusermount3", "-u", "-z", "--", path, NULL};
+	const struct spawn how = {
+		.program = argv[0], .argv = (char *const *)argv, .environment = environ};
 	int status = 0;
 	pid_t pid;
 	int r;
 
 	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
 		return 0;
-	r = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
-	if (r != 0)
+	r = spawn_program(&how, &pid);
+	if (r < 0)
 		return error_errno(
-			err, r, "cannot run fusermount3 to detach the dead mount at '%s'", path);
+			err, -r, "cannot run fusermount3 to detach the dead mount at '%s'", path);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return error_errno(err, errno, "cannot wait for fusermount3");

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/program.h"
 #include "pool/bubble-private.h"
 
 /* Of the sources none may be one of the targets 0 to 5, or a later dup2 would take the wrong one.
@@ -65,64 +65,27 @@ struct spawn_fds {
 	unsigned join_count;
 };
 
-static int set_files(posix_spawn_file_actions_t *files, const struct spawn_fds *fds)
-{
-	int first_other = INIT_IMAGE_FD + 1;
-	int r = posix_spawn_file_actions_adddup2(files, fds->null, STDIN_FILENO);
-
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(files, fds->null, STDOUT_FILENO);
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(files, fds->complaints, STDERR_FILENO);
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(files, fds->control, INIT_CONTROL_FD);
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(files, fds->image, INIT_IMAGE_FD);
-	if (r == 0 && fds->cgroup >= 0) {
-		r = posix_spawn_file_actions_adddup2(files, fds->cgroup, INIT_CGROUP_FD);
-		first_other = INIT_CGROUP_FD + 1;
-	}
-	for (unsigned i = 0; r == 0 && i < fds->join_count; i++) {
-		r = posix_spawn_file_actions_adddup2(files, fds->joins[i], INIT_JOIN_FD + (int)i);
-		first_other = INIT_JOIN_FD + 1 + (int)i;
-	}
-	return r == 0 ? posix_spawn_file_actions_addclosefrom_np(files, first_other) : r;
-}
-
-static int set_attributes(posix_spawnattr_t *attributes)
-{
-	sigset_t none, all;
-	int r;
-
-	sigemptyset(&none);
-	sigfillset(&all);
-	r = posix_spawnattr_setflags(
-		attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	if (r == 0)
-		r = posix_spawnattr_setsigmask(attributes, &none);
-	return r == 0 ? posix_spawnattr_setsigdefault(attributes, &all) : r;
-}
+enum { SPAWN_FDS_MAX = 6 + INIT_JOINS_MAX };
 
 static int run(const char *path, char *const *argv, const struct spawn_fds *fds, pid_t *ret_pid)
 {
+	struct spawn_fd moves[SPAWN_FDS_MAX] = {
+		{fds->null, STDIN_FILENO},
+		{fds->null, STDOUT_FILENO},
+		{fds->complaints, STDERR_FILENO},
+		{fds->control, INIT_CONTROL_FD},
+		{fds->image, INIT_IMAGE_FD},
+	};
 	char *no_environment[] = {NULL};
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
-	int r = posix_spawn_file_actions_init(&files);
+	struct spawn spawn = {path, argv, no_environment, moves, 5, INIT_IMAGE_FD + 1,
+		SPAWN_SESSION | SPAWN_DEFAULT_SIGNALS};
 
-	if (r != 0)
-		return -r;
-	r = posix_spawnattr_init(&attributes);
-	if (r == 0) {
-		r = set_files(&files, fds);
-		if (r == 0)
-			r = set_attributes(&attributes);
-		if (r == 0)
-			r = posix_spawn(ret_pid, path, &files, &attributes, argv, no_environment);
-		(void)posix_spawnattr_destroy(&attributes);
-	}
-	(void)posix_spawn_file_actions_destroy(&files);
-	return -r;
+	if (fds->cgroup >= 0)
+		moves[spawn.fd_count++] = (struct spawn_fd){fds->cgroup, INIT_CGROUP_FD};
+	for (unsigned i = 0; i < fds->join_count; i++)
+		moves[spawn.fd_count++] = (struct spawn_fd){fds->joins[i], INIT_JOIN_FD + (int)i};
+	spawn.close_from = moves[spawn.fd_count - 1].to + 1;
+	return spawn_program(&spawn, ret_pid);
 }
 
 /* The words' first is the program itself, but for the helper, which is init's file. */

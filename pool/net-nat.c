@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "base/program.h"
 #include "pool/process.h"
 
 /* Where its descriptors stand in it; the helper takes 4 and closes 5. */
@@ -106,11 +106,9 @@ static void close_sources(struct sources *sources)
 	closep(&sources->exit);
 }
 
-static int set_files(posix_spawn_file_actions_t *files, const struct sources *sources)
+static int spawn(char *const *argv, const struct sources *sources, pid_t *ret_pid)
 {
-	const struct {
-		int from, to;
-	} moves[] = {
+	const struct spawn_fd fds[] = {
 		{sources->null, STDIN_FILENO},
 		{sources->null, STDOUT_FILENO},
 		{sources->complaints, STDERR_FILENO},
@@ -120,48 +118,12 @@ static int set_files(posix_spawn_file_actions_t *files, const struct sources *so
 		{sources->user, USER_FD},
 		{sources->exit, EXIT_FD},
 	};
-	int r = 0;
-
-	for (size_t i = 0; i < sizeof(moves) / sizeof(*moves) && r == 0; i++)
-		r = posix_spawn_file_actions_adddup2(files, moves[i].from, moves[i].to);
-	return r == 0 ? posix_spawn_file_actions_addclosefrom_np(files, EXIT_FD + 1) : r;
-}
-
-static int set_attributes(posix_spawnattr_t *attributes)
-{
-	sigset_t none, all;
-	int r = posix_spawnattr_setflags(
-		attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-
-	sigemptyset(&none);
-	sigfillset(&all);
-	if (r == 0)
-		r = posix_spawnattr_setsigmask(attributes, &none);
-	return r == 0 ? posix_spawnattr_setsigdefault(attributes, &all) : r;
-}
-
-static int spawn(char *const *argv, const struct sources *sources, pid_t *ret_pid)
-{
-	char *no_environment[] = {NULL};
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
-	char helper[32];
-	int r = posix_spawn_file_actions_init(&files);
+	char helper[32], *no_environment[] = {NULL};
+	const struct spawn how = {helper, argv, no_environment, fds, sizeof(fds) / sizeof(*fds),
+		EXIT_FD + 1, SPAWN_SESSION | SPAWN_DEFAULT_SIGNALS};
 
 	(void)snprintf(helper, sizeof(helper), "/proc/self/fd/%d", HELPER_FD);
-	if (r != 0)
-		return -r;
-	r = posix_spawnattr_init(&attributes);
-	if (r == 0) {
-		r = set_files(&files, sources);
-		if (r == 0)
-			r = set_attributes(&attributes);
-		if (r == 0)
-			r = posix_spawn(ret_pid, helper, &files, &attributes, argv, no_environment);
-		(void)posix_spawnattr_destroy(&attributes);
-	}
-	(void)posix_spawn_file_actions_destroy(&files);
-	return -r;
+	return spawn_program(&how, ret_pid);
 }
 
 static int run(const struct net_nat_options *options, const struct sources *sources, pid_t *ret_pid)

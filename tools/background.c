@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/program.h"
 #include "base/strbuf.h"
 
 static const char ready_word[] = "ready\n";
@@ -37,22 +37,11 @@ static char **copy_arguments(int argc, char **argv)
 
 static int spawn_copy(char **words, int write_fd, pid_t *ret_pid)
 {
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	int r;
+	CLEANUP(closep) int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const struct spawn_fd fds[] = {{null_fd, STDIN_FILENO}, {write_fd, READY_FD}};
+	const struct spawn spawn = {"/proc/self/exe", words, environ, fds, 2, 0, SPAWN_SESSION};
 
-	(void)sigemptyset(&none);
-	(void)posix_spawnattr_init(&attributes);
-	(void)posix_spawnattr_setsigmask(&attributes, &none);
-	(void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
-	(void)posix_spawn_file_actions_init(&actions);
-	(void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	(void)posix_spawn_file_actions_adddup2(&actions, write_fd, READY_FD);
-	r = posix_spawn(ret_pid, "/proc/self/exe", &actions, &attributes, words, environ);
-	(void)posix_spawn_file_actions_destroy(&actions);
-	(void)posix_spawnattr_destroy(&attributes);
-	return r;
+	return null_fd < 0 ? -errno : spawn_program(&spawn, ret_pid);
 }
 
 static int explain_end(pid_t pid, struct error *err)
@@ -89,8 +78,8 @@ int start_in_background(int argc, char **argv, struct error *err)
 	if (write_fd < 0)
 		return error_errno(err, errno, "cannot make a pipe");
 	r = spawn_copy(words, write_fd, &pid);
-	if (r != 0)
-		return error_errno(err, r, "cannot start the daemon");
+	if (r < 0)
+		return error_errno(err, -r, "cannot start the daemon");
 	closep(&write_fd);
 	write_fd = -1;
 	(void)read_all(read_fd, &said); /* until the copy closes the pipe, or ends */

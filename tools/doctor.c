@@ -2,9 +2,9 @@
 #include "tools/doctor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/program.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -139,32 +140,6 @@ long long doctor_number(const struct doctor *doctor, const char *path, long long
 
 /* Programs */
 
-static int spawn(const char *const *argv, int output, pid_t *ret_pid)
-{
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	int r;
-
-	(void)sigemptyset(&none);
-	(void)posix_spawnattr_init(&attributes);
-	(void)posix_spawnattr_setsigmask(&attributes, &none);
-	(void)posix_spawnattr_setpgroup(&attributes, 0);
-	(void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-	(void)posix_spawn_file_actions_init(&files);
-	r = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
-	if (r == 0)
-		r = posix_spawnp(
-			ret_pid, argv[0], &files, &attributes, (char *const *)argv, environ);
-	(void)posix_spawn_file_actions_destroy(&files);
-	(void)posix_spawnattr_destroy(&attributes);
-	return -r;
-}
-
 /* Until it has ended, or must. */
 static int wait_for(pid_t pid, unsigned timeout_ms)
 {
@@ -189,15 +164,20 @@ static int wait_for(pid_t pid, unsigned timeout_ms)
 
 int doctor_spawn(const char *const *argv, unsigned timeout_ms, struct strbuf *output)
 {
+	CLEANUP(closep) int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	CLEANUP(closep) int fd = memfd_create("output", MFD_CLOEXEC);
+	const struct spawn_fd fds[] = {
+		{null_fd, STDIN_FILENO}, {fd, STDOUT_FILENO}, {fd, STDERR_FILENO}};
+	const struct spawn spawn = {
+		argv[0], (char *const *)argv, environ, fds, COUNT(fds), 0, SPAWN_GROUP};
 	char *room;
 	ssize_t size;
 	pid_t pid = 0;
 	int r;
 
-	if (fd < 0)
+	if (null_fd < 0 || fd < 0)
 		return -errno;
-	r = spawn(argv, fd, &pid);
+	r = spawn_program(&spawn, &pid);
 	if (r < 0)
 		return r;
 	r = wait_for(pid, timeout_ms);

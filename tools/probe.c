@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "base/program.h"
 #include "base/strbuf.h"
 
 struct probe {
@@ -56,21 +56,14 @@ static int spawn(const char *mountpoint, pid_t *ret_pid)
 	static char name[] = "dressagefs";
 	CLEANUP(strbuf_fini) struct strbuf option = STRBUF_INIT;
 	char *words[] = {name, NULL, NULL}, *environment[] = {NULL};
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	int r;
+	const struct spawn how = {
+		.program = "/proc/self/exe", .argv = words, .environment = environment};
 
 	strbuf_addf(&option, "--probe=%s", mountpoint);
 	if (strbuf_failed(&option))
-		return ENOMEM;
+		return -ENOMEM;
 	words[1] = option.data;
-	(void)sigemptyset(&none);
-	(void)posix_spawnattr_init(&attributes);
-	(void)posix_spawnattr_setsigmask(&attributes, &none);
-	(void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	r = posix_spawn(ret_pid, "/proc/self/exe", NULL, &attributes, words, environment);
-	(void)posix_spawnattr_destroy(&attributes);
-	return r;
+	return spawn_program(&how, ret_pid);
 }
 
 int probe_start(struct loop *loop, const char *mountpoint, probe_done_fn *done, void *data,
@@ -83,13 +76,13 @@ int probe_start(struct loop *loop, const char *mountpoint, probe_done_fn *done, 
 		return error_set(err, ENOMEM, "no memory to try the mount");
 	*probe = (struct probe){
 		.mountpoint = strdup(mountpoint), .pidfd = -1, .done = done, .data = data};
-	r = probe->mountpoint ? spawn(mountpoint, &probe->pid) : ENOMEM;
+	r = probe->mountpoint ? spawn(mountpoint, &probe->pid) : -ENOMEM;
 	if (r == 0) {
 		probe->pidfd = pidfd_open(probe->pid, 0);
-		r = probe->pidfd < 0 ? errno : 0;
+		r = probe->pidfd < 0 ? -errno : 0;
 	}
-	if (r != 0)
-		r = error_errno(err, r, "cannot try the mount");
+	if (r < 0)
+		r = error_errno(err, -r, "cannot try the mount");
 	else
 		r = loop_watch_start(
 			loop, probe->pidfd, LOOP_READABLE, handle_exit, probe, &probe->watch, err);
