@@ -195,14 +195,14 @@ int __wrap_posix_spawnattr_setflags(posix_spawnattr_t *attributes, short flags)
 	return __real_posix_spawnattr_setflags(attributes, flags);
 }
 
-int __real_posix_spawn(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *files,
+int __real_posix_spawnp(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *files,
 	const posix_spawnattr_t *attributes, char *const argv[], char *const environment[]);
-int __wrap_posix_spawn(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *files,
+int __wrap_posix_spawnp(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *files,
 	const posix_spawnattr_t *attributes, char *const argv[], char *const environment[]);
 
-int __wrap_posix_spawn(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *files,
+int __wrap_posix_spawnp(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *files,
 	const posix_spawnattr_t *attributes, char *const argv[], char *const environment[])
 {
-	return __real_posix_spawn(ret_pid, path, files, attributes, argv,
+	return __real_posix_spawnp(ret_pid, path, files, attributes, argv,
 		current->spawn_keeps_environment ? environ : environment);
 }
