@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/io.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -48,4 +50,20 @@ int read_text(const char *path, struct strbuf *out)
 	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
 	return fd < 0 ? -errno : read_all(fd, out);
+}
+
+void read_tail(int fd, char *ret_text, size_t size)
+{
+	struct stat st;
+	off_t from = 0;
+	ssize_t n = -1;
+
+	if (fd >= 0 && fstat(fd, &st) == 0) {
+		if (st.st_size > (off_t)size - 1)
+			from = st.st_size - ((off_t)size - 1);
+		n = pread(fd, ret_text, size - 1, from);
+	}
+	while (n > 0 && isspace((unsigned char)ret_text[n - 1]))
+		n--;
+	ret_text[n > 0 ? n : 0] = '\0';
 }

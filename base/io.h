@@ -16,5 +16,8 @@ int write_all(int fd, const void *bytes, size_t size);
 int read_all(int fd, struct strbuf *out);
 /* Appends the content of a file. */
 int read_text(const char *path, struct strbuf *out);
+/* The last bytes of a file, without the blanks at its end; "" when it cannot be read, or fd is
+ * negative. */
+void read_tail(int fd, char *ret_text, size_t size);
 
 #endif

@@ -9,31 +9,23 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
+#include "base/strbuf.h"
 #include "fs/fd-cache.h"
 #include "fs/interrupt.h"
 #include "providers/sandbox.h"
 
-static int read_small(const char *path, char *text, size_t size)
-{
-	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, text, size - 1);
-
-	if (got < 0)
-		return -errno;
-	text[got] = '\0';
-	return 0;
-}
-
 /* 0 when it cannot be said. */
 static pid_t pid_of(int pidfd)
 {
-	char path[64], text[512];
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	char path[64];
 	const char *line;
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
-	if (read_small(path, text, sizeof(text)) < 0)
+	if (read_text(path, &text) < 0)
 		return 0;
-	line = strstr(text, "\nPid:");
+	line = strstr(text.data, "\nPid:");
 	return line ? (pid_t)strtol(line + strlen("\nPid:"), NULL, 10) : 0;
 }
 
@@ -102,14 +94,15 @@ int loan_check(struct loan *loan)
 
 int loan_check_mounts(struct loan *loan)
 {
-	char path[32], text[1024];
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	char path[32];
 	int r = loan_check(loan);
 
 	if (r < 0 || loan->init <= 0)
 		return r;
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)loan->init);
 	/* so it says before the mounts go */
-	if (read_small(path, text, sizeof(text)) < 0 || process_is_exiting_by_stat(text))
+	if (read_text(path, &text) < 0 || process_is_exiting_by_stat(text.data))
 		return -ENOTCONN;
 	return loan_check(loan);
 }

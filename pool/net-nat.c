@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "pool/net-nat.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/io.h"
 #include "base/loop.h"
 #include "base/program.h"
 #include "pool/process.h"
@@ -215,16 +215,8 @@ const char *net_nat_reason(char *said)
 static void read_complaint(const struct net_nat *nat, char *text, size_t size)
 {
 	char tail[400];
-	struct stat st = {0};
-	off_t from = 0;
-	ssize_t n;
 
-	if (fstat(nat->complaints_fd, &st) == 0 && st.st_size > (off_t)sizeof(tail) - 1)
-		from = st.st_size - ((off_t)sizeof(tail) - 1);
-	n = pread(nat->complaints_fd, tail, sizeof(tail) - 1, from);
-	while (n > 0 && isspace((unsigned char)tail[n - 1]))
-		n--;
-	tail[n > 0 ? n : 0] = '\0';
+	read_tail(nat->complaints_fd, tail, sizeof(tail));
 	(void)snprintf(text, size, "%s", net_nat_reason(tail));
 }
 

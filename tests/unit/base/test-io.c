@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -101,11 +102,35 @@ static void the_time_is_that_of_the_system(void **state)
 	assert_true(now > before - 1 && now < after + 2);
 }
 
+static void assert_tail(const char *content, const char *tail)
+{
+	char text[8];
+	int fd = memfd_create("text", MFD_CLOEXEC);
+
+	assert_int_equal(write_all(fd, content, strlen(content)), 0);
+	read_tail(fd, text, sizeof(text));
+	assert_string_equal(text, tail);
+	(void)close(fd);
+}
+
+static void a_tail_is_the_last_bytes_without_the_blanks_behind_them(void **state)
+{
+	char text[8] = "old";
+
+	assert_tail("", "");
+	assert_tail(" \n", "");
+	assert_tail("a b \n\n", "a b");
+	assert_tail("0123456789\n", "456789");
+	read_tail(-1, text, sizeof(text));
+	assert_string_equal(text, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_is_written_and_read_whatever_interrupts),
 		cmocka_unit_test(a_failure_is_told_as_errno),
+		cmocka_unit_test(a_tail_is_the_last_bytes_without_the_blanks_behind_them),
 		cmocka_unit_test(a_file_that_says_it_is_empty_is_read_all_the_same),
 		cmocka_unit_test(the_time_is_that_of_the_system),
 	};
