@@ -5,7 +5,7 @@
  *	net.c          the slots' host ports, and a slot's part from attach to detach
  *	net-door.c     a listener, on the host or inside, and who may come in by it
  *	net-link.c     one connection, from accept to its end
- *	net-resolve.c  names of targets, looked up on a worker
+ *	net-resolve.c  names of targets, looked up on threads of its own
  *	net-relay.c    two sockets, copied between
  *
  * Threads: loop.
@@ -32,6 +32,7 @@ struct net_link;
 struct net_nat;
 struct net_relay;
 struct net_lookup;
+struct net_resolver;
 
 enum {
 	CONNECT_MS = 10000,     /* an address that does not answer */
@@ -54,7 +55,8 @@ struct net {
 	const struct config *config;
 	struct net_targets targets;
 	struct net_lookup **lookups; /* by target; NULL where none is wanted */
-	bool lookup_at_work;
+	unsigned lookups_at_work;
+	struct net_resolver *resolver;
 	struct net_target_state {
 		bool failing;
 		uint64_t said_ms;
@@ -134,11 +136,12 @@ struct net_resolving {
 	void *data;
 };
 
+int net_resolver_create(struct loop *loop, struct net_resolver **ret_resolver);
 /* Looks the target's name up. -ENOMEM: done() does not run. */
 int net_resolve(struct net *net, unsigned target, struct net_resolving *waiter);
 /* Harmless when nothing is awaited. */
 void net_resolve_cancel(struct net_resolving *waiter);
-/* The net goes: nobody waits any more, and a worker may still be at it. */
+/* The net goes: nobody waits any more, and threads may still be at it. */
 void net_resolve_abandon(struct net *net);
 /* The address of a target that is one. */
 void net_target_address(const struct net_target *target, struct net_addresses *ret_addresses);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One look-up of a name at a time, however many connections wait for it, and one of all names at a
- * time: a server of names that does not answer takes one of the workers that slots are made by, and
- * no more, whatever slots do.
+ * One look-up of a name at a time, however many connections wait for it, and a few names at a time,
+ * each by a thread of its own: a server of names that does not answer holds up neither other names
+ * nor those workers that slots are made and cleared by, and a disk that hangs holds up no name.
+ * Nothing ends a look-up, so that its thread may outlive the net and the loop.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +17,23 @@
 #include "base/loop.h"
 #include "pool/net-private.h"
 
+enum { AT_ONCE_MAX = 8, STACK_SIZE = 512 << 10 };
+
+/* What the threads and the net share. */
+struct net_resolver {
+	pthread_mutex_t lock; /* guards every field after it; leaf */
+	struct loop *loop;    /* NULL: the net has gone */
+	unsigned refs;
+};
+
 struct net_lookup {
 	struct net *net; /* NULL: it has gone */
 	unsigned target;
 	bool at_work;
 	struct net_resolving *waiters;
-	/* the worker's */
+	struct loop_task told;
+	/* the thread's */
+	struct net_resolver *resolver;
 	char *host;
 	uint16_t port;
 	struct net_addresses found;
@@ -32,9 +45,35 @@ static void lookup_free(struct net_lookup *lookup)
 	free(lookup);
 }
 
-static void look_up(void *data)
+/* ---- The thread ---- */
+
+int net_resolver_create(struct loop *loop, struct net_resolver **ret_resolver)
 {
-	struct net_lookup *lookup = data;
+	struct net_resolver *resolver = calloc(1, sizeof(*resolver));
+
+	if (!resolver)
+		return -ENOMEM;
+	pthread_mutex_init(&resolver->lock, NULL);
+	resolver->loop = loop;
+	resolver->refs = 1;
+	*ret_resolver = resolver;
+	return 0;
+}
+
+/* The lock is held, and given up. */
+static void unref_locked(struct net_resolver *resolver)
+{
+	bool last = --resolver->refs == 0;
+
+	pthread_mutex_unlock(&resolver->lock);
+	if (!last)
+		return;
+	pthread_mutex_destroy(&resolver->lock);
+	free(resolver);
+}
+
+static void look_up(struct net_lookup *lookup)
+{
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *all = NULL;
 	char port[8];
@@ -55,6 +94,41 @@ static void look_up(void *data)
 	freeaddrinfo(all);
 }
 
+static void *run(void *data)
+{
+	struct net_lookup *lookup = data;
+	struct net_resolver *resolver = lookup->resolver;
+
+	look_up(lookup);
+	pthread_mutex_lock(&resolver->lock);
+	if (resolver->loop)
+		loop_post(resolver->loop, &lookup->told);
+	else
+		lookup_free(lookup);
+	unref_locked(resolver);
+	return NULL;
+}
+
+static int start_thread(struct net_lookup *lookup)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int code;
+
+	(void)pthread_attr_init(&attributes);
+	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	(void)pthread_attr_setstacksize(&attributes, STACK_SIZE);
+	pthread_mutex_lock(&lookup->resolver->lock);
+	code = pthread_create(&thread, &attributes, run, lookup);
+	if (code == 0)
+		lookup->resolver->refs++;
+	pthread_mutex_unlock(&lookup->resolver->lock);
+	(void)pthread_attr_destroy(&attributes);
+	return -code;
+}
+
+/* ---- Who waits ---- */
+
 static void tell(struct net_lookup *lookup)
 {
 	struct net_resolving *waiter;
@@ -66,15 +140,12 @@ static void tell(struct net_lookup *lookup)
 	}
 }
 
-static void handle_looked_up(void *data);
-
 static int begin(struct net_lookup *lookup)
 {
-	struct net *net = lookup->net;
-	int r = loop_work(net->loop, look_up, handle_looked_up, lookup, NULL);
+	int r = start_thread(lookup);
 
 	if (r == 0) {
-		net->lookup_at_work = true;
+		lookup->net->lookups_at_work++;
 		lookup->at_work = true;
 	}
 	return r;
@@ -87,7 +158,7 @@ static void begin_next(struct net *net, unsigned last)
 		unsigned target = (last + i) % net->targets.count;
 		struct net_lookup *lookup = net->lookups[target];
 
-		if (!lookup)
+		if (!lookup || lookup->at_work)
 			continue;
 		if (begin(lookup) == 0)
 			return;
@@ -104,7 +175,7 @@ static void handle_looked_up(void *data)
 
 	if (net) {
 		net->lookups[lookup->target] = NULL; /* who asks from now on asks anew */
-		net->lookup_at_work = false;
+		net->lookups_at_work--;
 		begin_next(net, lookup->target);
 		tell(lookup);
 	}
@@ -118,6 +189,8 @@ static struct net_lookup *lookup_create(struct net *net, unsigned target)
 	if (!lookup)
 		return NULL;
 	lookup->net = net;
+	lookup->resolver = net->resolver;
+	lookup->told = (struct loop_task){.fn = handle_looked_up, .data = lookup};
 	lookup->target = target;
 	lookup->port = net->targets.targets[target].port;
 	lookup->host = strdup(net->targets.targets[target].host);
@@ -136,7 +209,7 @@ int net_resolve(struct net *net, unsigned target, struct net_resolving *waiter)
 		lookup = lookup_create(net, target);
 		if (!lookup)
 			return -ENOMEM;
-		if (!net->lookup_at_work && begin(lookup) < 0) {
+		if (net->lookups_at_work < AT_ONCE_MAX && begin(lookup) < 0) {
 			lookup_free(lookup);
 			return -ENOMEM;
 		}
@@ -168,6 +241,11 @@ void net_resolve_abandon(struct net *net)
 	}
 	free(net->lookups);
 	net->lookups = NULL;
+	if (!net->resolver)
+		return;
+	pthread_mutex_lock(&net->resolver->lock);
+	net->resolver->loop = NULL;
+	unref_locked(take_ptr(&net->resolver));
 }
 
 void net_target_address(const struct net_target *target, struct net_addresses *ret_addresses)

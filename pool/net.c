@@ -152,7 +152,8 @@ static int fill(struct net *net, struct error *err)
 	net->lookups = calloc(net->targets.count + 1, sizeof(struct net_lookup *));
 	net->states = calloc(net->targets.count + 1, sizeof(*net->states));
 	net->port_fds = malloc(net->slot_count * sizeof(int));
-	if (!net->lookups || !net->states || !net->port_fds)
+	if (!net->lookups || !net->states || !net->port_fds ||
+		net_resolver_create(net->loop, &net->resolver) < 0)
 		return error_set(err, ENOMEM, "no memory for the slots' network");
 	for (unsigned i = 0; i < net->slot_count; i++)
 		net->port_fds[i] = -1;
