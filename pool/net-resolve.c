@@ -15,9 +15,10 @@
 
 #include "base/cleanup.h"
 #include "base/loop.h"
+#include "base/thread.h"
 #include "pool/net-private.h"
 
-enum { AT_ONCE_MAX = 8, STACK_SIZE = 512 << 10 };
+enum { AT_ONCE_MAX = 8 };
 
 /* What the threads and the net share. */
 struct net_resolver {
@@ -111,20 +112,17 @@ static void *run(void *data)
 
 static int start_thread(struct net_lookup *lookup)
 {
-	pthread_attr_t attributes;
 	pthread_t thread;
-	int code;
+	int r;
 
-	(void)pthread_attr_init(&attributes);
-	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	(void)pthread_attr_setstacksize(&attributes, STACK_SIZE);
 	pthread_mutex_lock(&lookup->resolver->lock);
-	code = pthread_create(&thread, &attributes, run, lookup);
-	if (code == 0)
+	r = thread_start(&thread, run, lookup);
+	if (r == 0) {
+		(void)pthread_detach(thread);
 		lookup->resolver->refs++;
+	}
 	pthread_mutex_unlock(&lookup->resolver->lock);
-	(void)pthread_attr_destroy(&attributes);
-	return -code;
+	return r;
 }
 
 /* ---- Who waits ---- */

@@ -52,6 +52,7 @@ struct pool_times {
 	uint64_t slow_start;    /* after which others may start beside it */
 	uint64_t step_deadline; /* a kill, or work on directories, is then said to be stuck */
 	uint64_t stop_slots;    /* a stop waits so long for the slots' end */
+	uint64_t stop_trash;    /* and then for what they left to be removed */
 	uint64_t ping_deadline; /* long: a command may have taken the machine */
 	uint64_t tick;          /* between the supervisor's looks */
 	unsigned ping_every;    /* at each it pings one slot of so many */
@@ -62,6 +63,7 @@ struct pool_times {
 		.slow_start = 3000,                                                                \
 		.step_deadline = 10000,                                                            \
 		.stop_slots = 15000,                                                               \
+		.stop_trash = 30000,                                                               \
 		.ping_deadline = 30000,                                                            \
 		.tick = 1000,                                                                      \
 		.ping_every = 10})

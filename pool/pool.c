@@ -125,9 +125,21 @@ static void handle_trash_empty(void *data, int r, const struct error *err)
 	tell_stopped(pool);
 }
 
+/* The file system does not answer, or there is very much. */
+static void give_up_trash(struct pool *pool)
+{
+	trash_give_up(pool->trash);
+	if (pool->stop_error.code == 0)
+		(void)error_set(&pool->stop_error, ETIMEDOUT,
+			"what slots left in '%s' is not removed within %llu ms: the next start goes on with it",
+			pool->trash_dir, (unsigned long long)pool->times.stop_trash);
+	tell_stopped(pool);
+}
+
 static void clear_trash(struct pool *pool)
 {
 	pool->clearing_trash = true;
+	loop_timer_restart(pool->stop_timer, pool->times.stop_trash);
 	trash_wake(pool->trash);
 	trash_on_empty(pool->trash, handle_trash_empty, pool);
 }
@@ -176,9 +188,11 @@ static void handle_stop_timeout(void *data)
 {
 	struct pool *pool = data;
 
-	if (!pool->stopping || pool->clearing_trash)
+	if (!pool->stopping || !pool->stopped)
 		return;
-	if (pool->awaiting_cgroups)
+	if (pool->clearing_trash)
+		give_up_trash(pool);
+	else if (pool->awaiting_cgroups)
 		give_up_cgroups(pool);
 	else
 		give_up_slots(pool);

@@ -20,11 +20,17 @@
 /* One removal. */
 struct emptying {
 	int top_fd;
-	uint64_t moved; /* makes names for what is renamed up */
-	int failed;     /* errno of the first thing that would not go */
-	char in[64];    /* what of the trash it is in; the name is ours */
-	bool progress;  /* something went in this pass */
+	uint64_t moved;            /* makes names for what is renamed up */
+	int failed;                /* errno of the first thing that would not go */
+	char in[64];               /* what of the trash it is in; the name is ours */
+	bool progress;             /* something went in this pass */
+	const atomic_bool *enough; /* NULL: it is never enough */
 };
+
+static bool is_enough(const struct emptying *e)
+{
+	return e->enough && atomic_load_explicit(e->enough, memory_order_relaxed);
+}
 
 /* What lets us read, empty and move a directory that is ours; root needs no leave. */
 static void open_up(int parent_fd, const char *name)
@@ -110,7 +116,7 @@ static void empty_directory(struct emptying *e, const char *name)
 		note_failure(e, name, errno);
 		return;
 	}
-	while ((entry = readdir(dir))) {
+	while (!is_enough(e) && (entry = readdir(dir))) {
 		if (is_dots(entry->d_name))
 			continue;
 		if (remove_entry(dirfd(dir), entry->d_name, entry->d_type))
@@ -137,7 +143,7 @@ static bool empty_once(struct emptying *e)
 		note_failure(e, ".", errno);
 		return true;
 	}
-	while ((entry = readdir(dir))) {
+	while (!is_enough(e) && (entry = readdir(dir))) {
 		if (is_dots(entry->d_name))
 			continue;
 		seen = true;
@@ -149,18 +155,25 @@ static bool empty_once(struct emptying *e)
 	return seen;
 }
 
-int trash_empty(int dir_fd, struct error *err)
+static int empty(int dir_fd, const atomic_bool *enough, struct error *err)
 {
-	struct emptying e = {.top_fd = dir_fd};
+	struct emptying e = {.top_fd = dir_fd, .enough = enough};
 
 	do {
 		e.failed = 0;
 		e.progress = false;
-		if (!empty_once(&e))
+		if (!empty_once(&e) && !is_enough(&e))
 			return 0;
-	} while (e.progress);
+	} while (e.progress && !is_enough(&e));
+	if (is_enough(&e))
+		return error_set(err, ECANCELED, "the trash was not emptied to its end");
 	return error_errno(err, e.failed ? e.failed : EIO,
 		"cannot remove everything from the trash, first in '%s'", e.in);
+}
+
+int trash_empty(int dir_fd, struct error *err)
+{
+	return empty(dir_fd, NULL, err);
 }
 
 enum { WORKING = 1, WANTED = 2 };
@@ -170,6 +183,7 @@ struct trash {
 	int dir_fd;
 	atomic_uint_fast64_t names;
 	unsigned state;
+	atomic_bool enough;
 	bool orphaned; /* destroyed while its worker ran: the worker's end frees it */
 	int r;
 	struct error err;
@@ -237,6 +251,7 @@ void trash_destroy(struct trash *trash)
 {
 	if (!trash)
 		return;
+	trash_give_up(trash);
 	loop_timer_stop(take_ptr(&trash->soon));
 	trash->orphaned = true;
 	if (!(trash->state & WORKING))
@@ -261,7 +276,7 @@ static void work(void *data)
 {
 	struct trash *trash = data;
 
-	trash->r = trash_empty(trash->dir_fd, &trash->err);
+	trash->r = empty(trash->dir_fd, &trash->enough, &trash->err);
 }
 
 static void begin(struct trash *trash);
@@ -276,6 +291,8 @@ static void worked(void *data)
 		trash_free(trash);
 		return;
 	}
+	if (atomic_load(&trash->enough))
+		return;
 	tell_trouble(trash);
 	if (again)
 		begin(trash);
@@ -320,4 +337,10 @@ void trash_on_empty(
 	trash->empty = fn;
 	trash->data = data;
 	loop_timer_restart(trash->soon, 0);
+}
+
+void trash_give_up(struct trash *trash)
+{
+	atomic_store(&trash->enough, true);
+	trash->empty = NULL;
 }

@@ -26,6 +26,8 @@ int trash_empty(int dir_fd, struct error *err);
 int trash_create(struct loop *loop, const char *path, struct trash **ret_trash, struct error *err);
 /* Leaves what is not yet removed. Accepts NULL. */
 void trash_destroy(struct trash *trash);
+/* Nothing more is removed but what the worker is at; who waits for it to be empty is not told. */
+void trash_give_up(struct trash *trash);
 /* The directory, to rename into: of the same file system as what is thrown away. */
 int trash_fd(const struct trash *trash);
 /* A name that no other thing in the trash has. Any thread. */

@@ -22,12 +22,17 @@
 #include "pool/journal.h"
 #include "providers/lease.h"
 #include "tools/background.h"
+#include "tools/deadline.h"
 #include "tools/mount-watch.h"
 #include "tools/options.h"
 #include "tools/probe.h"
 #include "tools/reload.h"
 
-enum { EVENTS_KEPT = 5000 };
+enum {
+	EVENTS_KEPT = 5000,
+	STOP_MS = 70000,  /* what the pool allows itself for each of its steps, and some seconds */
+	CLOSE_MS = 10000, /* everything has ended by then */
+};
 
 struct daemon {
 	struct daemon_options *options;
@@ -38,6 +43,7 @@ struct daemon {
 	struct filesystem *fs;
 	struct lease_table *leases;
 	struct reload *reload;
+	struct deadline *deadline; /* of the stop */
 	int signal_fd;
 	bool on_terminal; /* at the start */
 	struct loop_watch *signal_watch;
@@ -85,6 +91,7 @@ static void begin_stop(struct daemon *daemon)
 	if (daemon->stopping)
 		return;
 	daemon->stopping = true;
+	(void)deadline_start(STOP_MS, &daemon->deadline);
 	say_event(daemon,
 		!daemon->ready                            ? "STARTING"
 		: lease_table_is_draining(daemon->leases) ? "DRAINING"
@@ -306,6 +313,10 @@ static int open_all(struct daemon *daemon, struct error *err)
 /* Accepts one that is half open. */
 static void close_all(struct daemon *daemon)
 {
+	if (daemon->deadline)
+		deadline_restart(daemon->deadline, CLOSE_MS);
+	else
+		(void)deadline_start(CLOSE_MS, &daemon->deadline);
 	probe_destroy(daemon->probe);
 	filesystem_destroy(daemon->fs); /* its threads may hold references to leases */
 	lease_table_destroy(daemon->leases);
@@ -318,6 +329,7 @@ static void close_all(struct daemon *daemon)
 		(void)close(daemon->signal_fd);
 	loop_destroy(daemon->loop);
 	reload_destroy(daemon->reload);
+	deadline_stop(daemon->deadline);
 }
 
 int daemon_run(struct daemon_options *options, struct config *config, struct error *err)

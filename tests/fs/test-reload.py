@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """SIGHUP: what may change while a daemon runs changes, the rest is named, a broken file changes nothing."""
+import errno
 import fcntl
 import os
 import pty
@@ -134,6 +135,35 @@ def a_relative_name_of_the_file_means_what_it_meant_at_the_start():
                 f.write('[pool]\nlease_ttl = 20m\n')
             os.kill(d.pid, signal.SIGHUP)
             eventually(lambda: 'pool.lease_ttl = 20m' in d.read('config'), 'the setting has changed')
+
+
+def open_for_reader(fifo):
+    """A writer's descriptor, once somebody reads; he waits as long as it is open."""
+    try:
+        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as e:
+        equal(e.errno, errno.ENXIO)
+        return None
+
+
+@case
+def a_stop_waits_ten_seconds_and_no_longer_for_what_does_not_answer():
+    d = Daemon(slots=1, config=BEFORE)
+    writer = None
+    try:
+        d.start()
+        os.unlink(os.path.join(d.base, 'dressage.ini'))
+        os.mkfifo(os.path.join(d.base, 'dressage.ini'))
+        os.kill(d.pid, signal.SIGHUP)
+        writer = eventually(lambda: open_for_reader(os.path.join(d.base, 'dressage.ini')), 'somebody waits for the file')
+        d.process.send_signal(signal.SIGTERM)
+        equal(d.process.wait(PATIENCE), 1)
+        contains(d.whole_log(), 'error the stop takes too long, most likely for a file system that does not answer')
+        d.look_for_leftovers()
+    finally:
+        if writer:
+            os.close(writer)
+        d.destroy()
 
 
 def in_a_terminal(d):

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -556,6 +557,63 @@ static void a_stop_that_waits_for_a_stuck_slot_ends_and_clears_the_others(void *
 	pool_fixture_fini(f);
 }
 
+enum { WORKERS = 4 }; /* libuv's */
+
+/* Work that takes as long as the test wants, as on a disk that hangs. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t opened;
+	bool open;
+	unsigned ended; /* the loop's */
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER};
+
+static void hang(void *data)
+{
+	pthread_mutex_lock(&gate.lock);
+	while (!gate.open)
+		pthread_cond_wait(&gate.opened, &gate.lock);
+	pthread_mutex_unlock(&gate.lock);
+}
+
+static void note_end(void *data)
+{
+	gate.ended++;
+}
+
+/* The slot is cleared, and only what it left is still to be removed. */
+static void hang_all_workers(void *data, struct slot *slot)
+{
+	struct pool_fixture *f = data;
+
+	if (slot_view(slot).state != SLOT_EMPTY)
+		return;
+	for (unsigned i = 0; i < WORKERS; i++)
+		assert_int_equal(loop_work(f->loop, hang, note_end, f, NULL), 0);
+}
+
+static void a_stop_does_not_wait_for_ever_for_what_slots_left_to_be_removed(void **state)
+{
+	struct pool_fixture *f = open_plain(1);
+	struct pool_outcome stopped = {0};
+
+	f->pool->times.stop_trash = 300;
+	f->pool->hooks.slot_changed = hang_all_workers;
+	pool_stop(f->pool, pool_outcome_note, &stopped);
+	pool_fixture_wait(f, &stopped.told);
+	assert_int_equal(stopped.r, -ETIMEDOUT);
+	assert_non_null(strstr(stopped.err.text, "/trash' is not removed within 300 ms"));
+	pthread_mutex_lock(&gate.lock);
+	gate.open = true;
+	pthread_cond_broadcast(&gate.opened);
+	pthread_mutex_unlock(&gate.lock);
+	while (gate.ended < WORKERS)
+		pool_fixture_turn(f);
+	pool_destroy(take_ptr(&f->pool));
+	pool_fixture_close(f);
+	pool_fixture_open(f);
+	pool_fixture_fini(f);
+}
+
 /* A directory that something is mounted on cannot be renamed. */
 static void each_step_of_a_cleanup_that_fails_is_listed_and_the_rest_is_done(void **state)
 {
@@ -625,6 +683,7 @@ int main(int argc, char **argv)
 			only_the_first_failure_after_a_good_half_minute_begins_the_backoff_anew),
 		cmocka_unit_test(a_kill_that_does_not_end_is_said_and_holds_up_no_other_slot),
 		cmocka_unit_test(a_stop_that_waits_for_a_stuck_slot_ends_and_clears_the_others),
+		cmocka_unit_test(a_stop_does_not_wait_for_ever_for_what_slots_left_to_be_removed),
 		/* only root may mount: */
 		cmocka_unit_test(each_step_of_a_cleanup_that_fails_is_listed_and_the_rest_is_done),
 		cmocka_unit_test(two_steps_of_a_cleanup_that_fail_are_both_listed),
