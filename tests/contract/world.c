@@ -13,7 +13,7 @@
 #include "pool/pool.h"
 #include "tests/support/bubble-fixture.h"
 
-enum { PATIENCE_MS = 30 * 1000 };
+enum { PATIENCE_MS = 60 * 1000 };
 
 static const char *provider = "fake";
 static unsigned done_count;

@@ -35,7 +35,7 @@ DRESSAGEFS = os.environ.get('DRESSAGEFS', os.path.join(ROOT, 'build/tools/dressa
 DRESSAGE = os.environ.get('DRESSAGE', os.path.join(ROOT, 'build/tools/dressage'))
 IS_ROOT = os.geteuid() == 0
 SANITIZED = os.environ.get('DRESSAGE_TEST_SANITIZED', '') != ''
-PATIENCE = 60 if SANITIZED else 30  # seconds: a deadline for what takes milliseconds
+PATIENCE = 60  # seconds: a deadline for what takes milliseconds
 
 
 class Skip(Exception):

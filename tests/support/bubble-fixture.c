@@ -22,7 +22,7 @@
 
 #include "base/loop.h"
 
-enum { DEADLINE_MS = 20000, ROOT_DAEMON_BASE = 2000000, PLAIN_DAEMON_UID = 1999001 };
+enum { DEADLINE_MS = 60000, ROOT_DAEMON_BASE = 2000000, PLAIN_DAEMON_UID = 1999001 };
 
 static const char *const environment[] = {
 	"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/blackbox", NULL};

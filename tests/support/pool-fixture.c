@@ -21,7 +21,7 @@
 #include "pool/events.h"
 #include "pool/journal.h"
 
-enum { DEADLINE_MS = 30000, OVERRIDES_MAX = 16 };
+enum { DEADLINE_MS = 60000, OVERRIDES_MAX = 16 };
 
 static void load_config(struct pool_fixture *f, unsigned slots, const char *const *more)
 {

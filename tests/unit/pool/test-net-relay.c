@@ -21,7 +21,7 @@
 #include "base/loop.h"
 #include "pool/net-relay.h"
 
-enum { DEADLINE_MS = 30000, BLOCK = 100000 };
+enum { DEADLINE_MS = 60000, BLOCK = 100000 };
 
 struct world {
 	struct loop *loop;
