@@ -318,8 +318,8 @@ static void on_the_hosts_network_landlock_keeps_abstract_sockets_apart(void **st
 	assert_int_equal(world_attempt(&world, "control_of_landlock", &result), 1);
 	fixture_result_fini(&result);
 	if (bubble_landlock_abi(bubble) == 0) {
-		print_message("# no Landlock that scopes: nothing to keep them apart\n");
-		return;
+		print_message("# no Landlock that scopes: nothing keeps them apart\n");
+		skip();
 	}
 	assert_true(bubble_landlock_abi(bubble) >= 6);
 	assert_int_equal(
@@ -423,8 +423,8 @@ static void a_filter_that_allows_other_ABIs_is_no_filter_for_them(void **state)
 	struct fixture_result result;
 
 	if (!has_i386()) {
-		print_message("# %s is left out: the kernel has no 32-bit calls\n", __func__);
-		return;
+		print_message("# the kernel has no 32-bit calls\n");
+		skip();
 	}
 	open_world(&leak, USUAL);
 	(void)fixture_start(&world.fixture, 0);
