@@ -31,7 +31,6 @@ struct operation;
 struct pool;
 struct slot;
 struct strbuf;
-struct strbuf;
 
 struct pool_hooks {
 	/* A lent slot's init has died. It stays the holder's (LOST) until pool_return(). */

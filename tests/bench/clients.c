@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "tests/bench/times.h"
 
 enum { CREATE, RUN, TERMINATE, SPAWN, KINDS, PATH_SIZE = 512, REPLY_SIZE = 8192 };
 
@@ -30,14 +31,6 @@ struct client {
 	size_t rounds;
 	double *times[KINDS]; /* rounds of each */
 };
-
-static double now_us(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
 
 /* One conversation; the reply must have this in it. */
 static void ask(const char *path, const char *request, const char *wanted)
@@ -119,13 +112,6 @@ static void run_all(struct client *clients, size_t count, void *(*fn)(void *))
 		(void)pthread_join(clients[i].thread, NULL);
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
 	size_t count = argc == 4 ? strtoul(argv[2], NULL, 10) : 0;
@@ -144,10 +130,8 @@ int main(int argc, char **argv)
 	run_all(clients, count, drive);
 	run_all(clients, count, drive_spawns);
 	for (size_t kind = 0; kind < KINDS; kind++) {
-		double *of_one = times + kind * total;
-
-		qsort(of_one, total, sizeof(*of_one), compare);
-		printf("%s %.0f %.0f\n", kinds[kind], of_one[total / 2], of_one[total * 99 / 100]);
+		print_times(kinds[kind], times + kind * total, total);
+		printf("\n");
 	}
 	free(times);
 	free(clients);

@@ -15,16 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now_us(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
+#include "tests/bench/times.h"
 
 static void run_through_mount(const char *path)
 {
@@ -55,22 +48,10 @@ static void run_spawned(char *const *words)
 		errx(1, "%s: wait status %#x", words[0], (unsigned)status);
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void print(const char *name, double *times, size_t count)
-{
-	qsort(times, count, sizeof(*times), compare);
-	printf("%s %.0f %.0f\n", name, times[count / 2], times[count * 99 / 100]);
-}
-
 int main(int argc, char **argv)
 {
 	static char sh[] = "sh", dash_c[] = "-c", true_[] = "true";
+	static const char *const ways[] = {"mount", "spawn", "bwrap"};
 	char *const bare[] = {sh, dash_c, true_, NULL};
 	size_t rounds = argc > 4 ? strtoul(argv[2], NULL, 10) : 0;
 	double *times = calloc(rounds + 1, 3 * sizeof(*times)), start;
@@ -86,9 +67,10 @@ int main(int argc, char **argv)
 			run_spawned(i % 3 == 1 ? bare : argv + 4);
 		times[i % 3 * rounds + i / 3] = now_us() - start;
 	}
-	print("mount", times, rounds);
-	print("spawn", times + rounds, rounds);
-	print("bwrap", times + 2 * rounds, rounds);
+	for (size_t way = 0; way < 3; way++) {
+		print_times(ways[way], times + way * rounds, rounds);
+		printf("\n");
+	}
 	free(times);
 	return 0;
 }

@@ -4,8 +4,8 @@
  *
  *	files OPERATION ROUNDS DIR ...
  *
- * and prints "P50 P99", in microseconds, a line a directory. In each there are `small` (64 bytes),
- * `big` and `tree/`; `git-status` needs a repository instead.
+ * and prints "DIR P50 P99", in microseconds, a line a directory. In each there are `small` (64
+ * bytes), `big` and `tree/`; `git-status` needs a repository instead.
  */
 #include <dirent.h>
 #include <err.h>
@@ -16,20 +16,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "tests/bench/times.h"
 
 enum { BLOCK = 1 << 17, PAGE = 4096, BLOCKS = 64 };
 
 static char buffer[BLOCK];
-
-static double now_us(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
 
 static void to(const char *dir)
 {
@@ -192,13 +185,6 @@ static const struct {
 	{"git-status", time_git_status},
 };
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void measure(double (*time)(void), size_t rounds, char **dirs, size_t count)
 {
 	double *times = calloc(count * rounds, sizeof(*times));
@@ -210,10 +196,8 @@ static void measure(double (*time)(void), size_t rounds, char **dirs, size_t cou
 		times[i % count * rounds + i / count] = time();
 	}
 	for (size_t i = 0; i < count; i++) {
-		double *of_one = times + i * rounds;
-
-		qsort(of_one, rounds, sizeof(*of_one), compare);
-		printf("%.2f %.2f\n", of_one[rounds / 2], of_one[rounds * 99 / 100]);
+		print_times(dirs[i], times + i * rounds, rounds);
+		printf("\n");
 	}
 	free(times);
 }

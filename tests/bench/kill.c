@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -30,6 +29,7 @@
 #include "base/log.h"
 #include "base/operation.h"
 #include "base/strbuf.h"
+#include "tests/bench/times.h"
 #include "tests/support/bubble-fixture.h"
 #include "tests/support/pool-fixture.h"
 
@@ -46,14 +46,6 @@ static struct slot *slot;
 static const char *wild_tree;
 static size_t rounds, resets;
 static volatile sig_atomic_t interrupted;
-
-static double now_us(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
 
 static void run(const struct command *command)
 {
@@ -133,19 +125,6 @@ static double time_sleep(void)
 	return now_us() - start;
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void print_percentiles(const char *name, double *times)
-{
-	qsort(times, rounds, sizeof(*times), compare);
-	printf("%s %.0f %.0f", name, times[rounds / 2], times[rounds * 99 / 100]);
-}
-
 static void leave(void)
 {
 	pool_fixture_fini(&f);
@@ -190,9 +169,9 @@ int main(int argc, char **argv)
 		times[i] = time_kill(kind);
 		times[rounds + i] = time_sleep();
 	}
-	print_percentiles(kind->name, times);
+	print_times(kind->name, times, rounds);
 	printf(" %zu %zu\n", rounds, resets);
-	print_percentiles("sleep", times + rounds);
+	print_times("sleep", times + rounds, rounds);
 	printf("\n");
 	pool_return(f.pool, slot, REASON_TERMINATED);
 	free(times);

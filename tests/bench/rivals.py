@@ -74,7 +74,7 @@ def run(words, timeout=LONGEST):
 def timed_files(operation, rounds, *dirs):
     """[(p50, p99)], one a directory, measured in turns."""
     lines = run([os.path.join(PROGRAMS, 'files'), operation, str(rounds), *dirs]).splitlines()
-    return [tuple(map(float, line.split())) for line in lines]
+    return [tuple(map(float, line.split()[-2:])) for line in lines]
 
 
 def bwrap_words(work):
