@@ -595,6 +595,9 @@ def main(**options):
         print(f'1..0 # SKIP {why}')
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    # a shell's background and nohup have these ignored, and so would the clients be
+    for number, action in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL), (signal.SIGHUP, signal.SIG_DFL)):
+        signal.signal(number, action)
     print(f'1..{len(chosen) + 1}')
     failed, daemon = 0, None
     try:
