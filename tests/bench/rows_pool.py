@@ -163,9 +163,7 @@ def busy_rows(options):
     with Daemon(slots=leases, options=['pool.wait_ready_timeout=10m', 'dressage.log_level=warn']) as d:
         for i in range(leases):
             d.mkdir(f't{i}')
-            fds.append(os.open(d.lease(f't{i}', 'run_command'), os.O_RDWR))
-            os.write(fds[-1], b'exec sleep 1000')
-            os.fsync(fds[-1])
+            fds.append(d.begin(f't{i}', 'exec sleep 1000'))
         yield Row(f'daemon with {leases} leases and commands: RSS in KiB', '100 MiB', resident(d), resident(d), 100 << 10, 1)
         stats, reads = [], []
         for _ in range(options.rounds):

@@ -391,6 +391,24 @@ class Daemon:
                 break
         return result
 
+    def begin(self, lease, command):
+        """Starts a command, gives the descriptor that its result is to be read from."""
+        fd = os.open(self.lease(lease, 'run_command'), os.O_RDWR)
+        os.write(fd, command.encode())
+        os.fsync(fd)
+        return fd
+
+    def status_stays_quick(self, thread, what):
+        """Starts the thread and reads status until it has ended."""
+        thread.start()
+        slowest = 0
+        while thread.is_alive():
+            before = time.monotonic()
+            self.read('status')
+            slowest = max(slowest, time.monotonic() - before)
+        thread.join()
+        check(slowest < 5, f'{what}: status took {slowest:.1f} s')
+
     def slot_of(self, lease):
         return int(self.json('leases', lease, 'lease.json')['metadata']['slot_id'])
 

@@ -153,9 +153,7 @@ def a_write_while_a_read_waits_is_EBUSY_and_spoils_nothing(d):
     go = d.lease('t', 'fs', 'workspace', 'go')
     busy = False
     while not busy:  # two workers of the daemon may take them in the other order: then the write was a new request
-        fd = os.open(d.lease('t', 'run_command'), os.O_RDWR)
-        os.write(fd, b'while [ ! -e go ]; do sleep 0.01; done; echo first')
-        os.fsync(fd)
+        fd = d.begin('t', 'while [ ! -e go ]; do sleep 0.01; done; echo first')
         replies = []
         reader = threading.Thread(target=lambda fd=fd, replies=replies: replies.append(os.pread(fd, 1 << 20, 0)))
         reader.start()

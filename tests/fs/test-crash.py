@@ -62,9 +62,7 @@ def fs_shows_what_is_there_or_ENOTCONN_while_its_slot_dies(d):
 @case
 def a_command_whose_slot_dies_says_infrastructure_and_not_1(d):
     d.mkdir('t')
-    fd = os.open(d.lease('t', 'run_command'), os.O_RDWR)
-    os.write(fd, b'echo before; touch started; sleep 1000')
-    os.fsync(fd)
+    fd = d.begin('t', 'echo before; touch started; sleep 1000')
     eventually(lambda: os.path.exists(d.lease('t', 'fs', 'workspace', 'started')), 'the command runs')
     os.kill(int(d.read('slots', f'{d.slot_of("t"):04d}', 'pid')), signal.SIGKILL)
     try:
@@ -114,9 +112,7 @@ def a_daemon_at_work(**more):
     d = Daemon(slots=3, **more).start()
     d.mkdir('t')
     d.mkdir('u')
-    fd = os.open(d.lease('t', 'run_command'), os.O_RDWR)
-    os.write(fd, b'touch started; (setsid sleep 1000 &); sleep 1000')
-    os.fsync(fd)
+    fd = d.begin('t', 'touch started; (setsid sleep 1000 &); sleep 1000')
     eventually(lambda: os.path.exists(d.lease('t', 'fs', 'workspace', 'started')), 'the command runs')
     return d, fd
 

@@ -208,9 +208,7 @@ def the_node_has_one_id_everywhere(d):
 @case
 def a_control_file_still_open_at_the_end_of_its_lease_delivers_its_reply(d):
     d.mkdir('t1')
-    fd = os.open(d.lease('t1', 'run_command'), os.O_RDWR)
-    os.write(fd, b'echo kept')
-    os.fsync(fd)
+    fd = d.begin('t1', 'echo kept')
     eventually(lambda: d.run('t1', 'true')['returncode'] == 0, 'another command has run')
     first = os.read(fd, 1 << 20)
     d.rmdir('t1')

@@ -112,9 +112,7 @@ def df_i_shows_slots_and_df_answers(d):
 def lookups_and_status_answer_while_a_command_runs_and_a_create_waits(d):
     d.mkdir('t')
     d.mkdir('u')
-    fd = os.open(d.lease('t', 'run_command'), os.O_RDWR)
-    os.write(fd, b'sleep 1000')
-    os.fsync(fd)
+    fd = d.begin('t', 'sleep 1000')
     reader = subprocess.Popen(['cat', d.lease('t', 'run_command')], stdout=subprocess.DEVNULL)
     waiter = subprocess.Popen(['bash', '-c', f'exec 3<>{d.path("create")}; echo v >&3; cat <&3'], stdout=subprocess.DEVNULL)
     eventually(lambda: d.json('status.json')['queue'], 'the create waits')
