@@ -14,6 +14,7 @@
 #include "fs/handle.h"
 #include "fs/inode.h"
 #include "fs/job.h"
+#include "fs/notifier.h"
 #include "fs/request.h"
 #include "fs/space.h"
 #include "fs/stream.h"
@@ -152,6 +153,9 @@ void control_lease_changed(struct control *control, struct lease *lease)
 	enum lease_state state = lease_state(lease);
 
 	control->changed_at = unix_now();
+	if (control->leases_known && control->notifier)
+		notifier_forget_attr(control->notifier, node_ino(NODE_LEASES, 0));
+	control->leases_known = false;
 	stream_wake(control, NODE_WAIT, lease_serial(lease));
 	if (state == LEASE_RELEASING || state == LEASE_RELEASED || !control->leases ||
 		!lease_find_serial(control->leases, lease_serial(lease)))

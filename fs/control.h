@@ -44,6 +44,7 @@ struct control {
 	loop_fn *told;
 	void *told_data;
 	double started_at, changed_at; /* Unix seconds; changed: a lease or slot of the tree did */
+	bool leases_known;             /* the kernel may remember attributes of `leases` */
 	struct inode *inodes;          /* hash by ino: inode.h */
 	struct job *jobs;              /* not yet done: job.h */
 	struct request *held;          /* waiting for something: request.h */

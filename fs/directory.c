@@ -27,13 +27,16 @@ enum { FIXED_NAME_SEC = 3600, FIXED_ATTR_SEC = 1 };
 
 /*
  * Each component of a path costs one GETATTR more where its attributes are not remembered. Those of
- * the root and of a lease's directory as good as never change; a second, since a dead mount has to
- * look dead. Of the others the owner and mode never do, and times and links may lag by the kernel's
- * smallest unit, a jiffy or two. A file's size has to be exact.
+ * the root and of a lease's directory as good as never change, and of a change of `leases` the
+ * kernel is told; a second, since a dead mount has to look dead. Of the others the owner and mode
+ * never do, and times and links may lag by the kernel's smallest unit, a jiffy or two. A file's
+ * size has to be exact.
  */
-static double attr_timeout(enum node_kind kind)
+static double attr_timeout(struct control *control, enum node_kind kind)
 {
-	if (kind == NODE_ROOT || kind == NODE_LEASE)
+	if (kind == NODE_LEASES)
+		control->leases_known = true;
+	if (kind == NODE_ROOT || kind == NODE_LEASES || kind == NODE_LEASE)
 		return FIXED_ATTR_SEC;
 	return node_is_directory(kind) ? 1e-9 : 0;
 }
@@ -44,7 +47,7 @@ static struct fuse_entry_param entry_of(struct control *control, const struct no
 		.ino = node_ino(node->kind, node->object),
 		.generation = 1,
 		.entry_timeout = node->kind == NODE_LEASE ? 0 : FIXED_NAME_SEC,
-		.attr_timeout = attr_timeout(node->kind),
+		.attr_timeout = attr_timeout(control, node->kind),
 	};
 
 	tree_stat(control, node, &entry.attr);
@@ -223,7 +226,7 @@ static void reply_attr(struct request *request)
 	tree_stat(request->control, &node, &st);
 	if (node_type(node.kind)->grows)
 		st.st_size = growing_size(request->control, &node, request->process, st.st_size);
-	request_reply_attr(request, &st, attr_timeout(node.kind));
+	request_reply_attr(request, &st, attr_timeout(request->control, node.kind));
 }
 
 void directory_getattr(struct request *request)

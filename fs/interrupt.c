@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "fs/interrupt.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -130,12 +130,11 @@ bool process_is_exiting(pid_t tid)
 	return process_is_exiting_by_stat(stat.data);
 }
 
-/* Only a process's first thread has a pidfd; asking for one costs a third of reading its status. */
+/* The thread that has its process's number. Signal 0 asks and does nothing, in a hundredth of the
+ * time that its status takes. */
 static bool is_first_thread(pid_t tid)
 {
-	CLEANUP(closep) int fd = tid > 0 ? pidfd_open(tid, 0) : -1;
-
-	return fd >= 0;
+	return tid > 0 && (tgkill(tid, tid, 0) == 0 || errno == EPERM);
 }
 
 pid_t process_of_thread(pid_t tid)

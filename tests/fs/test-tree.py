@@ -46,6 +46,21 @@ def ls_l_shows_the_owner_real_times_and_what_may_be_done(d):
 
 
 @case
+def leases_tells_of_one_that_came_or_went_though_its_attributes_are_remembered(d):
+    def links():
+        return os.stat(d.path('leases')).st_nlink
+    began = time.time()
+    for i in range(10):  # of those that the kernel has no part in it is told: else it would ask each second
+        equal(links(), 2)
+        equal(sh(f'echo t{i} > {d.path("create")}').returncode, 0)
+        eventually(lambda: links() == 3, 'it has come')
+        equal(sh(f'echo t{i} > {d.path("terminate")}').returncode, 0)
+        eventually(lambda: links() == 2, 'it has gone')
+        d.wait_ready()
+    check(time.time() - began < 10, 'the kernel was not told')
+
+
+@case
 def a_snapshot_file_has_its_exact_size_and_keeps_its_text_while_open(d):
     d.mkdir('t')
     for path in ('status', 'status.json', 'config', 'events', 'leases/t/lease.json', 'leases/t/state', 'slots/0000/state'):
