@@ -148,17 +148,25 @@ void control_end(struct control *control)
 	control->notifier = NULL;
 }
 
+static void forget_attr(struct control *control, enum node_kind kind, uint64_t object)
+{
+	if (control->notifier)
+		notifier_forget_attr(control->notifier, node_ino(kind, object));
+}
+
 void control_lease_changed(struct control *control, struct lease *lease)
 {
 	enum lease_state state = lease_state(lease);
+	bool gone = !control->leases || !lease_find_serial(control->leases, lease_serial(lease));
 
 	control->changed_at = unix_now();
-	if (control->leases_known && control->notifier)
-		notifier_forget_attr(control->notifier, node_ino(NODE_LEASES, 0));
+	if (control->leases_known)
+		forget_attr(control, NODE_LEASES, 0);
 	control->leases_known = false;
+	if (gone)
+		forget_attr(control, NODE_LEASE, lease_serial(lease));
 	stream_wake(control, NODE_WAIT, lease_serial(lease));
-	if (state == LEASE_RELEASING || state == LEASE_RELEASED || !control->leases ||
-		!lease_find_serial(control->leases, lease_serial(lease)))
+	if (gone || state == LEASE_RELEASING || state == LEASE_RELEASED)
 		inode_forget_lease(control, lease);
 }
 

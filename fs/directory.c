@@ -20,10 +20,12 @@
 #include "providers/lease.h"
 
 /*
- * Leases come and go without the kernel's doing, so their names are looked up each time; every
- * other name stands for the same node as long as its directory is there.
+ * Leases come and go without the kernel's doing. When one has gone it is made to ask for the
+ * attributes of the directory, which every path through it needs: ESTALE, and it looks the name up
+ * again. A second, and not longer, in case of a kernel that does otherwise. Every other name stands
+ * for the same node as long as its directory is there.
  */
-enum { FIXED_NAME_SEC = 3600, FIXED_ATTR_SEC = 1 };
+enum { FIXED_NAME_SEC = 3600, LEASE_NAME_SEC = 1, FIXED_ATTR_SEC = 1 };
 
 /*
  * Each component of a path costs one GETATTR more where its attributes are not remembered. Those of
@@ -46,7 +48,7 @@ static struct fuse_entry_param entry_of(struct control *control, const struct no
 	struct fuse_entry_param entry = {
 		.ino = node_ino(node->kind, node->object),
 		.generation = 1,
-		.entry_timeout = node->kind == NODE_LEASE ? 0 : FIXED_NAME_SEC,
+		.entry_timeout = node->kind == NODE_LEASE ? LEASE_NAME_SEC : FIXED_NAME_SEC,
 		.attr_timeout = attr_timeout(control, node->kind),
 	};
 

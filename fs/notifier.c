@@ -91,30 +91,9 @@ void notifier_stretch(struct fuse_session *session, uint64_t ino, uint64_t size)
 	(void)fuse_lowlevel_notify_store(session, ino, (off_t)size - 1, &end, 0);
 }
 
-/* Attributes */
-
-struct forgetting {
-	struct notice notice; /* first */
-	uint64_t ino;
-};
-
-static void send_forget(struct notice *notice, struct fuse_session *session)
-{
-	struct forgetting *forgetting = (struct forgetting *)notice;
-
-	(void)fuse_lowlevel_notify_inval_inode(session, forgetting->ino, -1, 0);
-	free(forgetting);
-}
-
 void notifier_forget_attr(struct notifier *notifier, uint64_t ino)
 {
-	struct forgetting *forgetting = calloc(1, sizeof(*forgetting));
-
-	if (!forgetting)
-		return;
-	forgetting->notice.send = send_forget;
-	forgetting->ino = ino;
-	notifier_post(notifier, &forgetting->notice);
+	(void)fuse_lowlevel_notify_inval_inode(notifier->session, ino, -1, 0);
 }
 
 /* Pollers */

@@ -34,8 +34,8 @@ void notifier_post(struct notifier *notifier, struct notice *notice);
 /* Makes the kernel believe that the file is at least so long, as if its end had been written. */
 void notifier_stretch(struct fuse_session *session, uint64_t ino, uint64_t size);
 
-/* Makes the kernel ask anew for a file's attributes. Never blocks; without memory it asks when their
- * time is over. */
+/* Makes the kernel ask anew for a file's attributes, from here on. At once and on the caller's
+ * thread, the loop's too: unlike the others this one waits for no lock that a request holds. */
 void notifier_forget_attr(struct notifier *notifier, uint64_t ino);
 
 /* One poller of a file, waiting to be told. */

@@ -61,6 +61,29 @@ def leases_tells_of_one_that_came_or_went_though_its_attributes_are_remembered(d
 
 
 @case
+def a_remembered_name_is_gone_with_its_lease_at_once_and_then_stands_for_the_next(d):
+    for _ in range(20):
+        lease_id = d.ask('create', 't\n')['sandbox_id']
+        for _ in range(2):  # the kernel has all of it now
+            equal(d.json('leases', 't', 'lease.json')['sandbox_id'], lease_id)
+            os.stat(d.lease('t'))
+        d.ask('terminate', 't\n')
+        fails_with(errno.ENOENT, os.stat, d.lease('t'))
+        fails_with(errno.ENOENT, os.stat, d.lease('t', 'lease.json'))
+        fails_with(errno.ENOENT, os.open, d.lease('t', 'run_command'), os.O_RDWR)
+        fails_with(errno.ENOENT, os.listdir, d.lease('t'))
+        fails_with(errno.ENOENT, os.rmdir, d.lease('t'))
+        lease_id = d.ask('create', {'trajectory_id': 't', 'wait': 30})['sandbox_id']
+        equal(d.json('leases', 't', 'lease.json')['sandbox_id'], lease_id)
+        d.ask('terminate', 't\n')
+        d.mkdir('t')
+        check(d.json('leases', 't', 'lease.json')['sandbox_id'] != lease_id, 'it is the former one')
+        d.rmdir('t')
+        fails_with(errno.ENOENT, os.stat, d.lease('t'))
+        d.wait_ready()
+
+
+@case
 def a_snapshot_file_has_its_exact_size_and_keeps_its_text_while_open(d):
     d.mkdir('t')
     for path in ('status', 'status.json', 'config', 'events', 'leases/t/lease.json', 'leases/t/state', 'slots/0000/state'):
