@@ -436,8 +436,7 @@ static void a_filter_that_allows_other_ABIs_is_no_filter_for_them(void **state)
 
 /* ---- A child that can be stopped before it executes ---- */
 
-/* Ours is tried so often; the leaking one until the stopper has caught one, which on a busy machine
- * it seldom does. */
+/* Ours is tried so often; the leaking one until the stopper has caught one. */
 enum { TRIES = 50, LEAK_TRIES = 1000, PATIENCE_MS = 10000, HUNG_MS = 1000 };
 
 struct pong {
@@ -459,6 +458,27 @@ static int ping(uint64_t timeout_ms)
 	return pong.r;
 }
 
+/* A command that is looked for in four thousand places before it is found is a newborn for
+ * milliseconds. */
+static void begin_slow_birth(struct fixture_result *result)
+{
+	static char path[16384] = "PATH=";
+	struct bubble_exec_options options = {
+		.argv = (const char *const[]){"true", NULL},
+		.env = (const char *const[]){path, NULL},
+		.cwd = "/",
+		.stdin_fd = -1,
+		.extra_fd = -1,
+		.cgroup_fd = -1,
+	};
+	size_t at = strlen("PATH=");
+
+	for (unsigned i = 0; i < 4000; i++, at += strlen("/x:"))
+		memcpy(path + at, "/x:", strlen("/x:"));
+	(void)strcpy(path + at, "/bin");
+	fixture_begin_with(&world.fixture, 0, &options, result);
+}
+
 /* The first answer that is not 0, of pings behind requests that are stopped as they are born. */
 static int ping_while_the_newborn_are_stopped(const struct leak *leak, uint64_t timeout_ms)
 {
@@ -472,8 +492,7 @@ static int ping_while_the_newborn_are_stopped(const struct leak *leak, uint64_t 
 		&stopper);
 	fixture_wait(&world.fixture, &stopper.started);
 	for (; made < tries && r == 0; made++) {
-		fixture_begin(&world.fixture, 0, (const char *const[]){"/bin/true", NULL},
-			&results[made]);
+		begin_slow_birth(&results[made]);
 		r = ping(timeout_ms);
 	}
 	world_fini(&world);
