@@ -38,13 +38,20 @@ int files_remember_opened(struct file_node *node, int owned_fd, int flags,
 	return 0;
 }
 
-static void opened_free(struct opened *opened)
+void opened_discard(struct opened *opened)
 {
 	(void)close(opened->fd);
 	pthread_mutex_destroy(&opened->lock);
 	dir_reader_destroy(opened->reader);
-	file_node_put(opened->node);
 	free(opened);
+}
+
+static void opened_free(struct opened *opened)
+{
+	struct file_node *node = opened->node;
+
+	opened_discard(opened);
+	file_node_put(node);
 }
 
 /* An operation whose answer is out already may still be on its way back: whoever is last frees. */

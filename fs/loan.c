@@ -58,9 +58,14 @@ struct loan *loan_ref(struct loan *loan)
 void loan_unref(struct loan *loan)
 {
 	struct branch *branch;
+	struct opened *opened;
 
 	if (!loan || atomic_fetch_sub(&loan->refs, 1) != 1)
 		return;
+	while ((opened = loan->opened)) { /* its RELEASE was lost with the mount */
+		loan->opened = opened->next;
+		opened_discard(opened);
+	}
 	while ((branch = loan->branches)) {
 		loan->branches = branch->next;
 		closep(&branch->fd);

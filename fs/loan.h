@@ -94,6 +94,8 @@ int loan_explain(struct loan *loan, int r);
 void loan_end(struct loan *loan);
 
 void opened_add(struct loan *loan, struct opened *opened);
+/* Frees it, but not its hold of a node. Implemented in files-io.c. */
+void opened_discard(struct opened *opened);
 /* The number leads to what fd does from now on; fd stays the caller's. -ESTALE: the lease is over,
  * and it leads nowhere. */
 int opened_exchange_fd(struct loan *loan, struct opened *opened, int fd);

@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 
-from mount import SANITIZED, Mount, case, check, equal, eventually, fails_with, main, read, sh, write
+from mount import PATIENCE, SANITIZED, Mount, case, check, equal, eventually, fails_with, main, read, sh, write
 
 TREE = 600 if SANITIZED else 4000
 
@@ -161,6 +161,19 @@ def many_mounts_leave_nothing(m):
     for _ in range(5):
         with Mount(m.way) as inner:
             write(inner.at('f'), 'x')
+
+
+@case
+def what_is_open_when_the_daemon_ends_is_let_go_of(m):
+    inner = Mount(m.way).start()
+    try:
+        fd = os.open(inner.at('f'), os.O_CREAT | os.O_RDWR)
+        inner.process.stdin.close()
+        status = inner.process.wait(PATIENCE)
+        fails_with(errno.ENOTCONN, os.close, fd)
+        equal(status, 0, 'exit status')  # a sanitizer tells of what it forgot
+    finally:
+        inner.destroy()
 
 
 main()
