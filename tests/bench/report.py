@@ -3,7 +3,8 @@
 import os
 
 HEADING = '  ratio      budget       p50       p99 rival-p50  name | rival'
-TITLES = {'command': 'One command', 'kill': 'The end of a command', 'pool': 'Slots and leases', 'files': "A lease's files"}
+TITLES = {'command': 'One command', 'exec': 'A command as files', 'kill': 'The end of a command', 'pool': 'Slots and leases',
+          'files': "A lease's files"}
 
 
 def is_over(row):
@@ -65,7 +66,7 @@ def write(path, facts, groups):
              ' ours to the', "rival's, and the budget is the most that it may be.", '']
     lines += [f'- {name}: {text}' for name, text in facts.items()] + [f'- {summary(rows)}']
     for group, part in groups.items():
-        lines += ['', f'## {TITLES[group]}', '', *table(part)]
+        lines += ['', f'## {TITLES.get(group, group)}', '', *table(part)]
     with open(path + '.new', 'w', encoding='utf-8') as f:
         f.write('\n'.join(lines) + '\n')
     os.rename(path + '.new', path)
