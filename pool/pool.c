@@ -120,8 +120,11 @@ static void handle_trash_empty(void *data, int r, const struct error *err)
 
 	if (r < 0 && pool->stop_error.code == 0)
 		pool->stop_error = *err;
-	(void)rmdir(pool->trash_dir);
-	(void)rmdir(pool->slots_dir); /* stays where archives are */
+	if (pool->stop_error.code ==
+		0) { /* else they are not empty, or on a file system that hangs */
+		(void)rmdir(pool->trash_dir);
+		(void)rmdir(pool->slots_dir); /* stays where archives are */
+	}
 	tell_stopped(pool);
 }
 
