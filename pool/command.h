@@ -24,6 +24,7 @@ struct command {
 			 that stands twice the last counts; NULL: none */
 	char *stdin_data;    /* NULL: standard input is /dev/null */
 	size_t stdin_size;   /* bytes */
+	bool stdin_pipe;     /* more input follows, while it runs (exec/N/stdin) */
 	uint64_t timeout_ms; /* 0: none */
 	uint64_t idle_timeout_ms; /* ended after so long without output; 0: never */
 	uint64_t max_output;      /* bytes of each stream kept for the reply */

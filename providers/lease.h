@@ -22,6 +22,7 @@ struct error;
 struct events;
 struct journal;
 struct lease;
+struct lease_exec;
 struct lease_table;
 struct loop;
 struct operation;
@@ -42,6 +43,8 @@ const char *lease_state_name(enum lease_state state);
 struct lease_hooks {
 	/* The lease appeared, changed state or went. May be NULL. */
 	void (*changed)(void *data, struct lease *lease);
+	/* A command of it: enum lease_exec_change, lease-exec.h. May be NULL. */
+	void (*exec_changed)(void *data, struct lease_exec *exec, unsigned changes);
 	void *data;
 };
 
