@@ -167,6 +167,12 @@ void bubble_exec_signal(struct bubble_exec *exec, int signal)
 	ask(exec, (struct init_request){.kind = INIT_SIGNAL, .signal = signal});
 }
 
+void bubble_exec_signal_leader(struct bubble_exec *exec, int signal)
+{
+	ask(exec, (struct init_request){
+			  .kind = INIT_SIGNAL, .signal = signal, .flags = INIT_SIGNAL_LEADER});
+}
+
 void bubble_exec_doom(struct bubble_exec *exec)
 {
 	ask(exec, (struct init_request){

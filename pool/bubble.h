@@ -144,6 +144,7 @@ int bubble_exec_start(struct bubble *bubble, const struct bubble_exec_options *o
 void bubble_exec_forget(struct bubble_exec *exec);
 /* Sends a signal to the leader's process group through init. */
 void bubble_exec_signal(struct bubble_exec *exec, int signal);
+void bubble_exec_signal_leader(struct bubble_exec *exec, int signal); /* to it alone */
 /* The same with SIGTERM, for a command without a cgroup: when the leader is dead the rest of the
  * tree is killed as with bubble_exec_kill(). */
 void bubble_exec_doom(struct bubble_exec *exec);

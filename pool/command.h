@@ -15,6 +15,7 @@
 #include "base/strbuf.h"
 
 struct error;
+struct spool;
 
 struct command {
 	char *script;        /* shell text, NUL-terminated; NULL: argv is used */
@@ -36,17 +37,19 @@ void command_fini(struct command *command);
 int command_copy(struct command *ret_to, const struct command *from, struct error *err);
 
 struct command_result {
-	bool started;           /* false: start_error says why; returncode is 126 or 127 */
-	int returncode;         /* exit status, or -signal */
-	int signal;             /* 0: it exited */
-	bool timed_out;         /* reason tells timeout from idle_timeout; returncode is -9 */
-	bool has_returncode;    /* false when the sandbox was lost first */
-	bool infra_failure;     /* the sandbox failed, not the command */
-	enum reason reason;     /* REASON_NONE on a plain end */
-	char detail[160];       /* a sentence that says more than the reason; "" when none does */
-	char start_error[256];  /* "" when it started */
-	struct strbuf out, err; /* the first max_output bytes of each stream */
-	uint64_t out_bytes, err_bytes; /* all that was written */
+	bool started;          /* false: start_error says why; returncode is 126 or 127 */
+	int returncode;        /* exit status, or -signal */
+	int signal;            /* 0: it exited */
+	bool timed_out;        /* reason tells timeout from idle_timeout; returncode is -9 */
+	bool has_returncode;   /* false when the sandbox was lost first */
+	bool infra_failure;    /* the sandbox failed, not the command */
+	enum reason reason;    /* REASON_NONE on a plain end */
+	char detail[160];      /* a sentence that says more than the reason; "" when none does */
+	char start_error[256]; /* "" when it started */
+	/* the first max_output bytes of each stream; not filled by who runs it, but from its
+	 * spools */
+	struct strbuf out, err;
+	uint64_t out_bytes, err_bytes; /* all that was written; the same */
 	uint32_t exec_id;              /* counts up within the lease, from 1 */
 	double started_at;             /* Unix seconds */
 	double duration_sec;
@@ -60,6 +63,20 @@ struct command_result {
  */
 typedef void command_ended_fn(
 	void *data, int r, struct command_result *result, const struct error *err);
+
+/* A command to be run now, and who hears of it. */
+struct command_run {
+	const struct command *command; /* borrowed for the call */
+	uint32_t number;               /* becomes exec_id */
+	/* Where its output goes, referenced while it is needed; NULL: nowhere. What its end leaves
+	 * to be read is there when they are finished (spool_finished()), at that end or later. */
+	struct spool *out, *err;
+	/* Runs once, later, with r 0. What there is of the command is not to be used any more. */
+	command_ended_fn *ended;
+	/* After a feed that gave -EAGAIN: try again. May be NULL. */
+	void (*can_feed)(void *data);
+	void *data;
+};
 
 void command_result_init(struct command_result *result);
 void command_result_fini(struct command_result *result);

@@ -18,7 +18,8 @@
 #include "base/loop.h"
 #include "pool/bubble.h"
 #include "pool/cgroup.h"
-#include "pool/exec-stream.h"
+#include "pool/exec-input.h"
+#include "pool/exec-output.h"
 #include "pool/script.h"
 
 enum { LATE_MS = 500 }; /* a timer that fires so late tells of a pause, not of time that passed */
@@ -32,7 +33,6 @@ enum deadline {
 	DEADLINE_SETTLE,  /* the leader is dead; somebody may hold the pipes */
 	DEADLINE_LOOK,    /* it was killed; is its cgroup empty? */
 	DEADLINE_GIVE_UP, /* it was killed; it may not die */
-	DEADLINE_REST,    /* what nobody awaits is read again */
 	DEADLINE_COUNT,
 };
 
@@ -47,7 +47,6 @@ struct exec {
 	uint64_t deadlines[DEADLINE_COUNT];
 	struct exec_input in;
 	struct exec_output out, err;
-	uint64_t *output_budget;
 	uint64_t idle_timeout_ms, kill_grace_ms, started_ms, leader_ended_ms;
 	uint64_t look_ms;   /* until the next look, after a kill */
 	enum reason killed; /* why; REASON_NONE: it was not */
@@ -132,8 +131,7 @@ static void describe_start_failure(struct exec *exec)
 	}
 	(void)snprintf(result->start_error, sizeof(result->start_error), "%.*s",
 		(int)sizeof(result->start_error) - 1, why.text);
-	strbuf_addf(&result->err, "%s\n", result->start_error);
-	result->err_bytes = result->err.size;
+	exec_output_say(&exec->err, result->start_error);
 }
 
 static void describe_end(struct exec *exec)
@@ -177,29 +175,22 @@ static void describe_loss(struct exec *exec, enum reason reason)
 	exec->result.reason = reason;
 }
 
-/* What is kept becomes its reader's with the result. */
-static void give_budget_back(struct exec *exec)
-{
-	*exec->output_budget += exec->out.kept + exec->err.kept;
-	exec->out.kept = exec->err.kept = 0;
-}
-
 void exec_destroy(struct exec *exec)
 {
 	if (!exec)
 		return;
 	if (exec->bubble_exec)
 		bubble_exec_forget(exec->bubble_exec);
-	give_budget_back(exec);
 	loop_timer_stop(exec->timer);
+	exec->hooks.can_feed = NULL;
 	exec_input_close(&exec->in);
-	exec_output_close(&exec->out);
-	exec_output_close(&exec->err);
+	exec_output_forget(&exec->out);
+	exec_output_forget(&exec->err);
 	command_result_fini(&exec->result);
 	free(exec);
 }
 
-/* Hands the result over. What comes through the pipes from now on is dropped. */
+/* Hands the result over. What comes through the pipes from now on is late. */
 static void deliver(struct exec *exec)
 {
 	struct command_result *result = &exec->result;
@@ -208,11 +199,8 @@ static void deliver(struct exec *exec)
 	exec_input_close(&exec->in);
 	exec_output_finish(&exec->out);
 	exec_output_finish(&exec->err);
-	result->out_bytes += exec->out.total;
-	result->err_bytes += exec->err.total;
 	result->duration_sec = (double)(end_ms - exec->started_ms) / 1000;
 	exec->delivered = true;
-	give_budget_back(exec);
 	memset(exec->deadlines, 0, sizeof(exec->deadlines));
 	exec->hooks.ended(exec->hooks.data, result);
 	command_result_fini(result);
@@ -325,20 +313,6 @@ static bool passed(struct exec *exec, enum deadline which, uint64_t now)
 	return true;
 }
 
-static void pause_output(struct exec *exec, bool pause)
-{
-	exec_output_pause(&exec->out, pause);
-	exec_output_pause(&exec->err, pause);
-}
-
-/* A background process may write without end, and nobody awaits it: it must not keep us busy. */
-static void rest(struct exec *exec)
-{
-	pause_output(exec, true);
-	exec->deadlines[DEADLINE_REST] = loop_now_ms() + EXEC_REST_MS;
-	arm(exec);
-}
-
 /* The daemon, or the machine, stood still: what came meanwhile is heard before it is judged. */
 static void put_off_when_late(struct exec *exec, enum deadline which, uint64_t now)
 {
@@ -365,8 +339,6 @@ static void handle_timer(void *data)
 	(void)passed(exec, DEADLINE_LOOK, now); /* settle() does */
 	if (passed(exec, DEADLINE_GIVE_UP, now))
 		exec->gave_up = true;
-	if (passed(exec, DEADLINE_REST, now))
-		pause_output(exec, false);
 	settle(exec);
 }
 
@@ -378,8 +350,14 @@ static void handle_output(void *data)
 		exec->deadlines[DEADLINE_IDLE] = loop_now_ms() + exec->idle_timeout_ms;
 	if (pipes_closed(exec) && leader_done(exec))
 		settle(exec);
-	else if (exec->delivered)
-		rest(exec);
+}
+
+static void handle_feedable(void *data)
+{
+	struct exec *exec = data;
+
+	if (exec->hooks.can_feed)
+		exec->hooks.can_feed(exec->hooks.data);
 }
 
 static void handle_started(void *data, pid_t inside_pid)
@@ -445,33 +423,34 @@ static int open_pipes(
 	struct exec *exec, const struct exec_options *options, int fds[3], struct error *err)
 {
 	const struct command *command = options->command;
-	struct exec_stream_options stream = {.loop = options->loop,
+	const struct exec_input_options input = {
+		.loop = options->loop,
 		.uid = options->uid,
 		.gid = options->gid,
-		.changed = handle_output,
-		.data = exec};
-	int r;
+		.bytes = command->stdin_data,
+		.size = command->stdin_size,
+		.stays = command->stdin_pipe,
+		.ready = handle_feedable,
+		.data = exec,
+	};
+	int r = exec_input_open(&exec->in, &input, &fds[0], err);
 
-	r = exec_input_open(
-		&exec->in, &stream, command->stdin_data, command->stdin_size, &fds[0], err);
-	if (r < 0)
-		return r;
-	stream.keep = command->max_output;
-	stream.budget = options->output_budget;
-	stream.null_fd = bubble_null_fd(options->bubble);
-	r = exec_output_open(&exec->out, &stream, &exec->result.out, &fds[1], err);
-	if (r < 0)
-		return r;
-	return exec_output_open(&exec->err, &stream, &exec->result.err, &fds[2], err);
+	if (r == 0)
+		r = exec_output_open(&exec->out, options, options->out, &fds[1], err);
+	if (r == 0)
+		r = exec_output_open(&exec->err, options, options->err, &fds[2], err);
+	exec->out.listener = exec->err.listener =
+		(struct spool_listener){.changed = handle_output, .data = exec};
+	return r;
 }
 
 /* On failure it runs, and nobody hears of it. */
 static int watch_outputs(struct exec *exec, struct error *err)
 {
-	int r = exec_output_watch(&exec->out, exec->loop, err);
+	int r = exec_output_watch(&exec->out, err);
 
 	if (r == 0)
-		r = exec_output_watch(&exec->err, exec->loop, err);
+		r = exec_output_watch(&exec->err, err);
 	if (r < 0)
 		kill_tree(exec);
 	return r;
@@ -502,9 +481,8 @@ static struct exec *exec_create(
 	exec->loop = options->loop;
 	exec->hooks = *hooks;
 	exec->cgroup = options->cgroup;
-	exec->output_budget = options->output_budget;
 	exec->kill_grace_ms = options->kill_grace_ms;
-	exec->in.fd = exec->out.fd = exec->err.fd = -1;
+	exec->in.fd = -1;
 	command_result_init(&exec->result);
 	return exec;
 }
@@ -546,6 +524,29 @@ void exec_cancel(struct exec *exec)
 	arm(exec);
 }
 
+ssize_t exec_feed(struct exec *exec, const void *bytes, size_t size)
+{
+	return exec_input_feed(&exec->in, bytes, size);
+}
+
+void exec_feed_end(struct exec *exec)
+{
+	exec_input_end(&exec->in);
+}
+
+int exec_signal(struct exec *exec, int number, bool leader_only, struct error *err)
+{
+	if (exec->delivered || leader_done(exec))
+		return error_set(err, ESRCH, "the command has ended");
+	if (leader_only)
+		bubble_exec_signal_leader(exec->bubble_exec, number);
+	else if (exec->cgroup && exec->running)
+		return command_cgroup_signal(exec->cgroup, number, err);
+	else
+		bubble_exec_signal(exec->bubble_exec, number);
+	return 0;
+}
+
 void exec_abandon(struct exec *exec, enum reason reason)
 {
 	if (!exec)
@@ -554,7 +555,5 @@ void exec_abandon(struct exec *exec, enum reason reason)
 		describe_loss(exec, reason);
 		deliver(exec);
 	}
-	log_debug("a command's pipes were closed after %llu bytes that nobody read",
-		(unsigned long long)(exec->out.late + exec->err.late));
 	exec_destroy(exec);
 }

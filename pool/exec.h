@@ -5,9 +5,9 @@
  *	exec_start() -> ended(result) -> gone()
  *
  * A command has ended when its leader was reaped and both output pipes are closed, or
- * EXEC_SETTLE_MS after the leader: a background child may hold them for ever. From then on what
- * still comes is dropped, so that the child goes on, if slowly, and does not die of SIGPIPE, until
- * it closes them (gone) or the slot ends (exec_abandon()). Out of time, or cancelled, the whole
+ * EXEC_SETTLE_MS after the leader: a background child may hold them for ever. From then on its
+ * spools are told that it has ended, and go on reading what comes late, until the child closes them
+ * (gone) or the slot ends (exec_abandon()). Out of time, or cancelled, the whole
  * tree is killed: by its cgroup, else by init, which hunts for it (pool/init/hunt.c). When
  * something of it may have survived the result says kill_incomplete. Threads: loop.
  */
@@ -24,13 +24,13 @@ struct command_cgroup;
 struct error;
 struct exec;
 struct loop;
+struct spool;
 struct word_list;
 
 enum {
 	EXEC_SETTLE_MS = 250,
 	EXEC_GIVE_UP_MS = 5000, /* a killed command is reported after so long, dead or not; */
 	EXEC_HUNT_MS = 900,     /* where there is no cgroup, after so long */
-	EXEC_REST_MS = 50,      /* between two reads, of 64 KiB, of what comes after the end */
 };
 
 struct exec_options {
@@ -44,7 +44,7 @@ struct exec_options {
 	bool memory_is_short; /* of its slot: it may be ended before it executes */
 	uid_t uid;            /* who owns the pipes, so that /dev/stdout can be opened inside */
 	gid_t gid;
-	uint64_t *output_budget; /* bytes that the running commands which share it may still keep */
+	struct spool *out, *err; /* where its output goes; referenced; NULL: nowhere */
 	/* TERM so long before KILL when it runs out of time; 0: KILL at once */
 	uint64_t kill_grace_ms;
 };
@@ -52,6 +52,8 @@ struct exec_options {
 struct exec_hooks {
 	/* Runs once. The result is the callee's as command_ended_fn says. */
 	void (*ended)(void *data, struct command_result *result);
+	/* After exec_feed() gave -EAGAIN: try again. Not after ended(). May be NULL. */
+	void (*can_feed)(void *data);
 	/* Nothing of it is left here; the exec is freed by whoever calls this. Not after
 	 * exec_abandon(). */
 	void (*gone)(void *data);
@@ -63,6 +65,16 @@ int exec_start(const struct exec_options *options, const struct exec_hooks *hook
 	struct exec **ret_exec, struct error *err);
 /* Kills the tree; ended() follows, later. Harmless after the end. */
 void exec_cancel(struct exec *exec);
+/*
+ * More for its standard input, if the command has a stdin_pipe: how many bytes it took; -EAGAIN:
+ * none now, can_feed() follows; -EPIPE: nobody reads it, or it has been ended.
+ */
+ssize_t exec_feed(struct exec *exec, const void *bytes, size_t size);
+/* Its input ends behind what it was fed. Harmless twice. */
+void exec_feed_end(struct exec *exec);
+/* To its whole tree; without a cgroup to the process group of its leader. Or to the leader alone.
+ * -ESRCH: it has ended. */
+int exec_signal(struct exec *exec, int number, bool leader_only, struct error *err);
 /* The bubble is dead, or nobody waits any longer: ended() runs now if it has not yet, with the
  * output so far and this reason; the exec is freed. Accepts NULL. */
 void exec_abandon(struct exec *exec, enum reason reason);

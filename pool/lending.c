@@ -190,8 +190,6 @@ static void lend(struct slot *slot, struct loan_request *request)
 	}
 	free(slot->holder);
 	slot->holder = holder;
-	slot->last_exec_id = 0;
-	slot->output_budget = slot->pool->config->exec.spool_budget;
 	slot->end_reason = REASON_NONE;
 	request->slot = slot;
 	slot_net_lend(slot->net);

@@ -55,9 +55,13 @@ void metrics_add_command(
 		return;
 	}
 	metrics->commands[end_of(result)][result->reason]++;
+	histogram_add(&metrics->command_seconds, result->duration_sec);
+}
+
+void metrics_add_output(struct metrics *metrics, const struct command_result *result)
+{
 	metrics->stdout_bytes += result->out_bytes;
 	metrics->stderr_bytes += result->err_bytes;
-	histogram_add(&metrics->command_seconds, result->duration_sec);
 }
 
 void metrics_add_create(struct metrics *metrics, int r, enum reason reason, uint64_t waited_ms)

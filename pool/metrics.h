@@ -56,6 +56,8 @@ void histogram_add(struct histogram *histogram, double seconds);
 /* The end of a command; NULL: it never reached a slot, and this is why. */
 void metrics_add_command(
 	struct metrics *metrics, const struct command_result *result, enum reason refused);
+/* What one that has ended has written. */
+void metrics_add_output(struct metrics *metrics, const struct command_result *result);
 /* An answer to a create, r as it was told, after so many milliseconds. */
 void metrics_add_create(struct metrics *metrics, int r, enum reason reason, uint64_t waited_ms);
 

@@ -92,7 +92,6 @@ struct pool {
 	unsigned impatient_count; /* of those in the queue that do not wait */
 	unsigned former_count;    /* slots with a former holder */
 	struct loan_request *finished, **finished_last;
-	struct run *failed_runs, **failed_runs_last;
 	bool draining;
 
 	struct slot *start_first, **start_last; /* slots whose turn to start has not come */
@@ -161,8 +160,6 @@ struct slot {
 	enum reason end_reason;            /* told to commands that are cut off */
 	struct run *runs, *runs_last;
 	unsigned run_count, late_runs; /* in the list; of them ended */
-	uint64_t output_budget;
-	uint32_t last_exec_id;
 
 	struct error last_error;
 	bool ping_pending;

@@ -481,7 +481,6 @@ int pool_create(struct loop *loop, const struct config *config, struct journal *
 	pool->hooks = *hooks;
 	pool->slots_fd = -1;
 	pool->finished_last = &pool->finished;
-	pool->failed_runs_last = &pool->failed_runs;
 	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN},
 		NULL); /* a command need not read its input */
 	r = pool_fill(pool, err);

@@ -93,14 +93,16 @@ void pool_drain(struct pool *pool, bool drain);
 int pool_restart_slot(struct pool *pool, unsigned number, struct error *err);
 
 /*
- * Runs a command in a lent slot. ended() runs once, later: r 0 with a result, which it may take
- * over by copying and zeroing (command_result_init), else it is freed after the call; -ENOTCONN
- * (slot_lost) when the slot is dead already; -EAGAIN when 256 run already; -ENOMEM, -EMFILE.
- * Cancelling kills the command's tree; the result then has reason cancelled. The command is copied.
- * NULL: there is no memory even for the request; ended() does not run.
+ * Runs a command in a lent slot. Cancelling kills its tree; the result then has reason cancelled.
+ * The operation may be used until ended() has run. -ENOTCONN (slot_lost): the slot is dead already;
+ * -EAGAIN (pids): 256 run; -ENOMEM, -EMFILE: ended() does not run.
  */
-struct operation *slot_run(
-	struct slot *slot, const struct command *command, command_ended_fn *ended, void *data);
+int slot_run(struct slot *slot, const struct command_run *run, struct operation **ret_op,
+	struct error *err);
+/* As exec_feed(), exec_feed_end(), exec_signal() of exec.h, for what slot_run() gave. */
+ssize_t slot_run_feed(struct operation *op, const void *bytes, size_t size);
+void slot_run_feed_end(struct operation *op);
+int slot_run_signal(struct operation *op, int number, bool leader_only, struct error *err);
 
 /*
  * Appends the URL under which the port inside a lent slot is reached from outside, and opens it if

@@ -24,9 +24,9 @@ struct run {
 	struct exec *exec;
 	struct command_cgroup *cgroup;
 	command_ended_fn *ended; /* NULL: it has run */
+	void (*can_feed)(void *data);
 	void *data;
 	uint32_t id;
-	struct error err;      /* of one that did not start */
 	struct limits_met met; /* before it */
 	bool alone;            /* nothing else of the slot lived while it ran, as far as is known */
 };
@@ -209,19 +209,29 @@ static int build_environment(
 	return environment_build(&options, ret_env, err);
 }
 
-static int start(struct run *run, const struct command *command, struct error *err)
+static void handle_can_feed(void *data)
 {
-	static const struct exec_hooks hooks = {.ended = handle_ended, .gone = handle_gone};
+	struct run *run = data;
+
+	if (run->can_feed)
+		run->can_feed(run->data);
+}
+
+static int start(struct run *run, const struct command_run *what, struct error *err)
+{
+	static const struct exec_hooks hooks = {
+		.ended = handle_ended, .can_feed = handle_can_feed, .gone = handle_gone};
 	struct exec_hooks with_data = hooks;
 	struct slot *slot = run->slot;
 	struct exec_options options = {
 		.loop = slot->pool->loop,
 		.bubble = slot->bubble,
-		.command = command,
+		.command = what->command,
 		.shell = &slot->pool->config->exec.shell,
 		.uid = slot->user_uid,
 		.gid = slot->user_gid,
-		.output_budget = &slot->output_budget,
+		.out = what->out,
+		.err = what->err,
 		.kill_grace_ms = slot->pool->config->exec.kill_grace_ms,
 		.memory_is_short = slot_limits_memory_is_short(slot->limits),
 	};
@@ -229,7 +239,7 @@ static int start(struct run *run, const struct command *command, struct error *e
 	int r;
 
 	with_data.data = run;
-	r = build_environment(slot, command, &env, err);
+	r = build_environment(slot, what->command, &env, err);
 	if (r < 0)
 		return r;
 	look_around(slot, run);
@@ -245,57 +255,63 @@ static int start(struct run *run, const struct command *command, struct error *e
 	return r;
 }
 
-static void fail_later(struct pool *pool, struct run *run)
+static int check_can_run(const struct slot *slot, struct error *err)
 {
-	metrics_add_command(events_metrics(pool->events), NULL, run->err.reason);
-	run->next = NULL;
-	*pool->failed_runs_last = run;
-	pool->failed_runs_last = &run->next;
-	pool_wake(pool);
+	if (slot->state != SLOT_LEASED || !slot->booted)
+		return error_reason(
+			err, ENOTCONN, REASON_SLOT_LOST, "slot %s is not running", slot->name);
+	if (slot->run_count - slot->late_runs >= RUNS_MAX)
+		return error_reason(err, EAGAIN, REASON_PIDS, "slot %s runs %d commands already",
+			slot->name, RUNS_MAX);
+	return 0;
 }
 
-struct operation *slot_run(
-	struct slot *slot, const struct command *command, command_ended_fn *ended, void *data)
+int slot_run(struct slot *slot, const struct command_run *what, struct operation **ret_op,
+	struct error *err)
 {
 	struct run *run = calloc(1, sizeof(*run));
 	int r;
 
 	if (!run)
-		return NULL;
+		return error_set(err, ENOMEM, "no memory for a command");
 	run->op.cancel = cancel;
 	run->slot = slot;
-	run->ended = ended;
-	run->data = data;
-	if (slot->state != SLOT_LEASED || !slot->booted)
-		r = error_reason(&run->err, ENOTCONN, REASON_SLOT_LOST, "slot %s is not running",
-			slot->name);
-	else if (slot->run_count - slot->late_runs >= RUNS_MAX)
-		r = error_reason(&run->err, EAGAIN, REASON_PIDS, "slot %s runs %d commands already",
-			slot->name, RUNS_MAX);
-	else
-		r = start(run, command, &run->err);
+	run->id = what->number;
+	run->ended = what->ended;
+	run->can_feed = what->can_feed;
+	run->data = what->data;
+	r = check_can_run(slot, err);
+	if (r == 0)
+		r = start(run, what, err);
 	if (r < 0) {
-		fail_later(slot->pool, run);
-		return &run->op;
+		metrics_add_command(events_metrics(slot->pool->events), NULL, err->reason);
+		free(run);
+		return r;
 	}
-	run->id = ++slot->last_exec_id;
 	append(slot, run);
-	return &run->op;
+	*ret_op = &run->op;
+	return 0;
+}
+
+ssize_t slot_run_feed(struct operation *op, const void *bytes, size_t size)
+{
+	return exec_feed(((struct run *)op)->exec, bytes, size);
+}
+
+void slot_run_feed_end(struct operation *op)
+{
+	exec_feed_end(((struct run *)op)->exec);
+}
+
+int slot_run_signal(struct operation *op, int number, bool leader_only, struct error *err)
+{
+	return exec_signal(((struct run *)op)->exec, number, leader_only, err);
 }
 
 void runs_serve(struct pool *pool)
 {
 	for (unsigned i = 0; i < pool->slot_count; i++)
 		bound_late_runs(pool->slots[i]);
-	while (pool->failed_runs) {
-		struct run *run = pool->failed_runs;
-
-		pool->failed_runs = run->next;
-		if (!pool->failed_runs)
-			pool->failed_runs_last = &pool->failed_runs;
-		run->ended(run->data, -run->err.code, NULL, &run->err);
-		free(run);
-	}
 }
 
 void runs_abandon(struct slot *slot, enum reason reason)
@@ -317,11 +333,5 @@ void runs_destroy(struct pool *pool)
 			exec_destroy(slot->runs->exec);
 			run_free(slot->runs);
 		}
-	}
-	while (pool->failed_runs) {
-		struct run *run = pool->failed_runs;
-
-		pool->failed_runs = run->next;
-		free(run);
 	}
 }

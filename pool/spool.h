@@ -71,16 +71,18 @@ void spool_unref(struct spool *spool);        /* any thread; accepts NULL */
 struct spool_listener {
 	loop_fn *changed;
 	void *data;
-	struct spool_listener *prev, *next; /* the spool's */
+	struct spool *spool; /* the spool's, as all below; NULL: it does not listen */
+	uint64_t round;
+	struct spool_listener *prev, *next;
 };
 void spool_listen(struct spool *spool, struct spool_listener *listener);
-void spool_ignore(struct spool *spool, struct spool_listener *listener); /* harmless twice */
+void spool_ignore(struct spool_listener *listener); /* harmless twice, and on a zeroed one */
 
 /* Makes its pipe, of uid and gid, so that /dev/stdout can be opened inside; *ret_fd is the writer's
  * end. Nothing is read before spool_start(). */
 int spool_open_pipe(struct spool *spool, uid_t uid, gid_t gid, int *ret_fd, struct error *err);
 int spool_start(struct spool *spool, struct error *err);
-/* Appends bytes of our own. Not while a pipe is open. */
+/* Appends bytes of our own, behind what was read so far. */
 void spool_put(struct spool *spool, const void *bytes, size_t size);
 /* Reads what is in the pipe now, while it is the loop's to read. Tells nobody. */
 void spool_read_now(struct spool *spool);
@@ -105,6 +107,8 @@ struct spool_counts {
 };
 struct spool_counts spool_counts(const struct spool *spool); /* any thread */
 uint64_t spool_size(const struct spool *spool);              /* bytes kept so far; any thread */
+/* Unix seconds of its last byte, or of its making; any thread. */
+double spool_changed_at(const struct spool *spool);
 
 /* A reader, of its own thread at a time. It keeps the spool. */
 struct spool_reader {

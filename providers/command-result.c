@@ -69,8 +69,9 @@ static void add_cmd(struct strbuf *out, const struct command *command)
 	strbuf_addc(out, ']');
 }
 
-static void add_signal(struct strbuf *out, int number)
+void command_result_add_signal(const struct command_result *result, struct strbuf *out)
 {
+	int number = result->signal;
 	const char *name = number ? sigabbrev_np(number) : NULL;
 
 	json_add_key(out, "signal");
@@ -111,7 +112,7 @@ static void add_metadata(
 	json_add_bool_key(out, "infra_failure", result->infra_failure);
 	json_add_text_key(out, "reason", result->reason ? reason_word(result->reason) : NULL);
 	json_add_text_key(out, "detail", result->detail[0] ? result->detail : NULL);
-	add_signal(out, result->signal);
+	command_result_add_signal(result, out);
 	json_add_text_key(out, "start_error", result->start_error[0] ? result->start_error : NULL);
 	strbuf_addc(out, '}');
 }

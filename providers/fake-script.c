@@ -10,10 +10,9 @@
 static void keep(const struct command *command, struct strbuf *kept, uint64_t *written,
 	const char *bytes, size_t size)
 {
-	uint64_t room = command->max_output > kept->size ? command->max_output - kept->size : 0;
-
+	(void)command;
 	*written += size;
-	strbuf_add(kept, bytes, size < room ? size : (size_t)room);
+	strbuf_add(kept, bytes, size);
 }
 
 static enum fake_step run_echo(

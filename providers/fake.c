@@ -1,243 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "providers/fake.h"
+#include "providers/fake-private.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/loop.h"
 #include "base/operation.h"
 #include "config/settings.h"
-#include "providers/sandbox-provider.h"
-
-enum { WORDS_MAX = 64 };
-
-enum fake_slot_state { FAKE_FREE, FAKE_LENT, FAKE_RESETTING };
-
-struct fake_slot {
-	struct fake *fake;
-	enum fake_slot_state state;
-	uint32_t generation;
-	char *holder; /* the last one */
-	struct loop_timer *reset;
-	uint64_t reset_delay_ms;
-	sandbox_gone_fn *gone;
-	void *gone_data;
-};
-
-struct fake_notice {
-	struct loop_timer *timer;
-	provider_done_fn *done;
-	void *data;
-};
-
-struct fake {
-	struct sandbox_provider_env env;
-	struct fake_slot *slots;
-	unsigned slot_count;
-	bool stopping, draining;
-	struct fake_create *creates; /* in order of asking */
-	struct fake_box *boxes;
-	struct fake_notice started, stopped;
-};
-
-struct fake_script {
-	uint64_t create_delay_ms, lost_after_ms, reset_delay_ms;
-	bool lost;
-	int create_fails; /* errno; 0: it does not */
-};
-
-struct fake_create {
-	struct operation op;
-	struct fake *fake;
-	char *holder;
-	uint64_t wait_ms;
-	struct fake_script script;
-	struct fake_slot *slot; /* NULL: still in line */
-	bool cancelled, tried;
-	struct loop_timer *timer;
-	sandbox_created_fn *done;
-	void *data;
-	struct fake_create *prev, *next;
-};
-
-struct fake_box {
-	struct sandbox base;
-	struct fake *fake;
-	struct fake_slot *slot;
-	bool dead;
-	uint32_t exec_count;
-	struct loop_timer *lose;
-	struct fake_exec *execs;
-	struct fake_box *prev, *next;
-};
-
-struct fake_exec {
-	struct operation op;
-	struct fake *fake;
-	struct fake_box *box; /* NULL: destroyed before */
-	struct command command;
-	const char *position;
-	struct command_result result;
-	uint64_t deadline_ms; /* 0: none */
-	uint64_t wake_ms;
-	bool cancelled, timed_out, lost;
-	enum reason lost_reason;
-	struct loop_timer *timer;
-	command_ended_fn *done;
-	void *data;
-	struct fake_exec *prev, *next;
-};
-
-/* commands */
-
-static void exec_destroy(struct fake_exec *exec)
-{
-	if (exec->box)
-		DL_DELETE(exec->box->execs, exec);
-	loop_timer_stop(exec->timer);
-	command_fini(&exec->command);
-	command_result_fini(&exec->result);
-	free(exec);
-}
-
-static void exec_end(struct fake_exec *exec)
-{
-	struct command_result *result = &exec->result;
-
-	result->duration_sec = unix_now() - result->started_at;
-	result->has_returncode = !exec->lost;
-	result->infra_failure = exec->lost;
-	if (exec->lost) {
-		result->reason = exec->lost_reason;
-	} else if (exec->cancelled || exec->timed_out) {
-		result->reason = exec->cancelled ? REASON_CANCELLED : REASON_TIMEOUT;
-		result->timed_out = !exec->cancelled;
-		result->signal = SIGKILL;
-		result->returncode = -SIGKILL;
-	}
-	exec->done(exec->data, 0, result, NULL);
-	exec_destroy(exec);
-}
-
-/* The box dies under its lease. Its commands, this one among them, end at the next turn. */
-static void box_lose(struct fake_box *box)
-{
-	struct error why = ERROR_NONE;
-	struct fake_exec *exec;
-
-	if (box->dead)
-		return;
-	box->dead = true;
-	DL_FOREACH (box->execs, exec) {
-		exec->lost = true;
-		exec->lost_reason = REASON_SLOT_LOST;
-		loop_timer_restart(exec->timer, 0);
-	}
-	error_reason(&why, ENOTCONN, REASON_SLOT_LOST, "the fake sandbox was told to die");
-	box->fake->env.lost(box->fake->env.data, &box->base, &why);
-}
-
-static enum fake_step run_words(struct fake_exec *exec, uint64_t *ret_sleep_ms)
-{
-	char *words[WORDS_MAX];
-	size_t count = 0;
-	enum fake_step step;
-
-	if (exec->command.argv) {
-		while (exec->command.argv[count] && count < WORDS_MAX)
-			count++;
-		if (!exec->position)
-			return FAKE_END;
-		exec->position = NULL;
-		return fake_run_statement(
-			&exec->command, exec->command.argv, count, &exec->result, ret_sleep_ms);
-	}
-	if (!fake_next_statement(&exec->position, words, WORDS_MAX, &count))
-		return FAKE_END;
-	step = fake_run_statement(&exec->command, words, count, &exec->result, ret_sleep_ms);
-	for (size_t i = 0; i < count; i++)
-		free(words[i]);
-	return step;
-}
-
-/* Lets the command sleep, no longer than its time allows. */
-static void exec_sleep(struct fake_exec *exec, uint64_t sleep_ms)
-{
-	uint64_t now = loop_now_ms();
-
-	exec->wake_ms = now + sleep_ms;
-	if (exec->deadline_ms && exec->deadline_ms < exec->wake_ms)
-		loop_timer_restart(
-			exec->timer, exec->deadline_ms > now ? exec->deadline_ms - now : 0);
-	else
-		loop_timer_restart(exec->timer, sleep_ms);
-}
-
-static void exec_step(void *data)
-{
-	struct fake_exec *exec = data;
-	enum fake_step step = FAKE_NEXT;
-	uint64_t sleep_ms = 0;
-
-	exec->timed_out = exec->deadline_ms && loop_now_ms() >= exec->deadline_ms;
-	if (exec->lost || exec->cancelled || exec->timed_out) {
-		exec_end(exec);
-		return;
-	}
-	while (step == FAKE_NEXT)
-		step = run_words(exec, &sleep_ms);
-	if (step == FAKE_SLEEP)
-		exec_sleep(exec, sleep_ms);
-	else if (step == FAKE_LOSE)
-		box_lose(exec->box);
-	else
-		exec_end(exec);
-}
-
-static void exec_cancel(struct operation *op)
-{
-	struct fake_exec *exec = (struct fake_exec *)op;
-
-	exec->cancelled = true;
-	loop_timer_restart(exec->timer, 0);
-}
-
-static struct operation *fake_run(
-	struct sandbox *base, const struct command *command, command_ended_fn *done, void *data)
-{
-	struct fake_box *box = (struct fake_box *)base;
-	struct fake_exec *exec = calloc(1, sizeof(*exec));
-
-	if (!exec)
-		return NULL;
-	if (command_copy(&exec->command, command, NULL) < 0 ||
-		loop_timer_start(box->fake->env.loop, 0, exec_step, exec, &exec->timer, NULL) < 0) {
-		exec_destroy(exec);
-		return NULL;
-	}
-	exec->op.cancel = exec_cancel;
-	exec->fake = box->fake;
-	exec->box = box;
-	exec->position = command->argv ? "" : exec->command.script;
-	command_result_init(&exec->result);
-	exec->result.started = true;
-	exec->result.started_at = unix_now();
-	exec->result.exec_id = ++box->exec_count;
-	exec->deadline_ms = command->timeout_ms ? loop_now_ms() + command->timeout_ms : 0;
-	exec->lost = box->dead;
-	exec->lost_reason = REASON_SLOT_LOST;
-	exec->done = done;
-	exec->data = data;
-	DL_APPEND(box->execs, exec);
-	return &exec->op;
-}
 
 /* slots */
 
@@ -307,7 +81,7 @@ static void create_fail(struct fake_create *create, int code, enum reason reason
 
 static void handle_lose(void *data)
 {
-	box_lose(data);
+	fake_box_lose(data);
 }
 
 static void create_deliver(struct fake_create *create)

@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "config/settings.h"
 #include "pool/events.h"
+#include "pool/spool.h"
 
 #define DRAINING_MARK "draining"
 
@@ -40,6 +43,16 @@ static int drain_as_before(struct lease_table *table, struct error *err)
 	return r;
 }
 
+static int open_spooler(struct lease_table *table, struct error *err)
+{
+	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT;
+
+	strbuf_addf(&path, "%s/spools", table->config->dressage.state_dir);
+	if (strbuf_failed(&path))
+		return error_set(err, ENOMEM, "no memory for a path");
+	return spooler_create(table->loop, path.data, &table->spooler, err);
+}
+
 int lease_table_create(struct loop *loop, const struct config *config, struct journal *journal,
 	struct events *events, const struct lease_hooks *hooks, struct lease_table **ret_table,
 	struct error *err)
@@ -63,6 +76,8 @@ int lease_table_create(struct loop *loop, const struct config *config, struct jo
 	else
 		r = lease_end_former(table, err);
 	if (r == 0)
+		r = open_spooler(table, err);
+	if (r == 0)
 		r = open_provider(table, err);
 	if (r == 0)
 		r = drain_as_before(table, err);
@@ -85,8 +100,10 @@ void lease_table_destroy(struct lease_table *table)
 		lease_forget(lease);
 	if (table->ops)
 		table->ops->close(table->provider);
+	lease_execs_forget(table);
 	DL_FOREACH_SAFE (table->ending, lease, next)
 		lease_unref(lease); /* the provider's */
+	spooler_destroy(table->spooler);
 	released_destroy(table->released);
 	free(table);
 }
@@ -140,7 +157,8 @@ void lease_table_check_stopped(struct lease_table *table)
 		table->ops->stop(table->provider, handle_stopped, table);
 		return;
 	}
-	if (!table->provider_stopped || table->answers || table->cancelled || table->renderings)
+	if (!table->provider_stopped || table->answers || table->cancelled || table->renderings ||
+		table->open_execs)
 		return;
 	(void)error_reason(&err, EBUSY, REASON_STOPPING, "the daemon is stopping");
 	tell_started(table, -EBUSY, &err); /* one that was still under way */

@@ -44,6 +44,10 @@ struct lease {
 	enum reason deadline_reason;        /* what it ends for then */
 	unsigned holders;                   /* of its hold */
 	struct sandbox *box;                /* NULL once given back */
+	struct lease_exec *execs;           /* that show, in order of their numbers */
+	unsigned execs_ended;               /* of those */
+	uint32_t last_exec;                 /* the last number */
+	struct spool_account *account;      /* of their output */
 	struct strbuf logs[SLOT_LOG_COUNT]; /* once the sandbox is given back; zeroed: none */
 	bool shown;
 	bool reusable; /* its sandbox is gone */
@@ -115,6 +119,10 @@ struct lease_table {
 	struct lease_waiter *cancelled; /* to be told so */
 	struct lease_answer *answers;
 	unsigned renderings; /* results that workers are at */
+	struct spooler *spooler;
+	struct lease_exec *execs;      /* that show, by serial */
+	struct lease_exec *open_execs; /* not complete yet */
+	uint64_t last_exec_serial, execs_ended;
 	bool draining, stopping, provider_told, provider_stopped;
 	lease_done_fn *started, *done; /* done: of the stop */
 	void *started_data, *done_data;
@@ -160,6 +168,12 @@ bool lease_has_endpoints(const struct lease *lease);
 /* lease-log.c: while it still has its sandbox; at its own end. */
 void lease_keep_logs(struct lease *lease);
 void lease_drop_logs(struct lease *lease);
+
+/* lease-exec.c: its commands' account, and their end with the lease. */
+int lease_execs_begin(struct lease *lease, struct error *err);
+void lease_execs_drop(struct lease *lease);
+/* For the table's own end: nobody is told. */
+void lease_execs_forget(struct lease_table *table);
 
 /* Appends terminate's reply. */
 void lease_render_end(const struct lease_table *table, const struct released_lease *lease,

@@ -12,6 +12,8 @@
 #include "base/utf8.h"
 #include "pool/events.h"
 #include "pool/metrics.h"
+#include "pool/spool.h"
+#include "providers/lease-exec-private.h"
 #include "providers/lease-table.h"
 
 static const char *const state_names[] = {
@@ -41,6 +43,7 @@ void lease_unref(struct lease *lease)
 	loop_timer_stop(lease->timer);
 	sandbox_spec_fini(&lease->spec);
 	lease_drop_logs(lease);
+	spool_account_close(lease->account); /* of one that was never shown */
 	free(lease->spec_text);
 	free(lease);
 }
@@ -162,6 +165,7 @@ static void end_shown(struct lease *lease, enum reason reason)
 	} else {
 		lease_set_state(lease, LEASE_RELEASED, lease->reason);
 	}
+	lease_execs_drop(lease);
 }
 
 void lease_forget(struct lease *lease)
@@ -173,6 +177,7 @@ void lease_forget(struct lease *lease)
 	lease->table->ops->destroy(box, REASON_STOPPING, NULL, NULL);
 	lease->reusable = lease->reusable || box; /* nobody tells us */
 	hide(lease);
+	lease_execs_drop(lease);
 	lease_unref(lease);
 }
 
@@ -315,7 +320,9 @@ static int prepare(struct lease *lease, struct error *err)
 	lease->spec_text = strbuf_take(&text, NULL);
 	if (!lease->spec_text)
 		return error_set(err, ENOMEM, "no memory for the lease");
-	r = lease_time_begin(lease, err);
+	r = lease_execs_begin(lease, err);
+	if (r == 0)
+		r = lease_time_begin(lease, err);
 	if (r < 0)
 		return r;
 	return show(lease, err);
@@ -388,30 +395,24 @@ static int merge_env(const struct sandbox_spec *spec, const struct command *comm
 	return 0;
 }
 
-static struct operation *run_with_env(
-	struct lease *lease, const struct command *command, command_ended_fn *done, void *data)
+int lease_provider_run(struct lease *lease, const struct command_run *run,
+	struct operation **ret_op, struct error *err)
 {
-	struct command full = *command;
-	struct operation *op = NULL;
+	struct command full = *run->command;
+	struct command_run with_env = *run;
 	size_t copies;
+	int r;
 
-	if (merge_env(&lease->spec, command, &full.env, &copies) == 0)
-		op = lease->table->ops->run(lease->box, &full, done, data);
+	if (!lease->spec.env)
+		return lease->table->ops->run(lease->box, run, ret_op, err);
+	r = merge_env(&lease->spec, run->command, &full.env, &copies);
+	with_env.command = &full;
+	if (r == 0)
+		r = lease->table->ops->run(lease->box, &with_env, ret_op, err);
+	else
+		(void)error_set(err, ENOMEM, "no memory for a command's environment");
 	for (size_t i = 0; i < copies; i++)
 		free(full.env[i]);
 	free(full.env);
-	return op;
-}
-
-struct operation *lease_run(
-	struct lease *lease, const struct command *command, command_ended_fn *done, void *data)
-{
-	struct lease_answer answer = {.ended = done, .data = data};
-
-	answer.r = lease_check_active(lease, &answer.err);
-	if (answer.r < 0)
-		return lease_answer_later(lease->table, &answer);
-	if (lease->spec.env)
-		return run_with_env(lease, command, done, data);
-	return lease->table->ops->run(lease->box, command, done, data);
+	return r;
 }

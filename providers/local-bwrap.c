@@ -195,10 +195,10 @@ no_memory:
 	return NULL;
 }
 
-static struct operation *local_bwrap_run(
-	struct sandbox *base, const struct command *command, command_ended_fn *done, void *data)
+static int local_bwrap_run(struct sandbox *base, const struct command_run *run,
+	struct operation **ret_op, struct error *err)
 {
-	return slot_run(((struct local_box *)base)->slot, command, done, data);
+	return slot_run(((struct local_box *)base)->slot, run, ret_op, err);
 }
 
 static void local_bwrap_destroy(
@@ -313,6 +313,9 @@ const struct sandbox_provider_ops local_bwrap_ops = {
 	.check = local_bwrap_check,
 	.create = local_bwrap_create,
 	.run = local_bwrap_run,
+	.feed = slot_run_feed,
+	.feed_end = slot_run_feed_end,
+	.signal = slot_run_signal,
 	.destroy = local_bwrap_destroy,
 	.log = local_bwrap_log,
 	.url = local_bwrap_url,

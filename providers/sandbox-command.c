@@ -15,7 +15,8 @@
 static const double OUTPUT_MAX = 64 << 20; /* of one stream in a reply, which is held in memory */
 
 struct command_values {
-	const cJSON *command, *env;
+	const cJSON *command, *env, *tty;
+	bool stdin_pipe;
 	const char *cwd, *stdin_text, *stdin_base64;
 	double timeout, idle_timeout, max_output_bytes;
 };
@@ -29,6 +30,8 @@ static const struct json_field command_fields[] = {
 	{"stdin", JSON_STRING, AT(stdin_text)},
 	{"stdin_base64", JSON_STRING, AT(stdin_base64)},
 	{"max_output_bytes", JSON_INTEGER, AT(max_output_bytes), .min = 0, .max = OUTPUT_MAX},
+	{"stdin_pipe", JSON_BOOL, AT(stdin_pipe)},
+	{"tty", JSON_ANY, AT(tty)},
 	{"idle_timeout", JSON_POSITIVE, AT(idle_timeout), .max = REQUEST_SECONDS_MAX},
 };
 #undef AT
@@ -179,6 +182,10 @@ static int decode_json(const char *text, size_t size, const struct config *confi
 		r = decode_env(values.env, command, err);
 	if (r == 0)
 		r = decode_stdin(&values, command, err);
+	command->stdin_pipe = values.stdin_pipe;
+	if (r == 0 && values.tty)
+		r = error_set(err, EOPNOTSUPP,
+			"'tty': this version has no terminals for commands; leave it out");
 	if (r == 0)
 		r = decode_limits(&values, config, command, err);
 	cJSON_Delete(object);

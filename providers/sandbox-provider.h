@@ -82,10 +82,14 @@ struct sandbox_provider_ops {
 	 */
 	struct operation *(*create)(void *self, const struct sandbox_spec *spec, uint64_t wait_ms,
 		sandbox_created_fn *done, void *data);
-	/* Runs a command (copied). Errors and result as slot_run(); exec_id counts from 1 within
-	 * the box. */
-	struct operation *(*run)(struct sandbox *box, const struct command *command,
-		command_ended_fn *done, void *data);
+	/* As slot_run(). run->number is its number within the lease; of a box that has died it
+	 * may also end as lost. */
+	int (*run)(struct sandbox *box, const struct command_run *run, struct operation **ret_op,
+		struct error *err);
+	/* Optional, for what run() gave, until it has ended: as slot_run_feed() and the others. */
+	ssize_t (*feed)(struct operation *op, const void *bytes, size_t size);
+	void (*feed_end)(struct operation *op);
+	int (*signal)(struct operation *op, int number, bool leader_only, struct error *err);
 	/*
 	 * Gives it back. Cannot fail: what cannot be killed now is remembered. Commands still
 	 * running end as lost, with this reason. gone (may be NULL) runs once, later, when it is

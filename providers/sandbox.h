@@ -95,6 +95,9 @@ struct sandbox_place {
 void command_result_render(const struct sandbox_place *place, const struct command *command,
 	const struct command_result *result, struct strbuf *out);
 
+/* Appends ,"signal": and its name, or null. */
+void command_result_add_signal(const struct command_result *result, struct strbuf *out);
+
 /*
  * A local sandbox's own `/`, for whoever reads its files directly. Any thread; counted references.
  * After pid 1's death a walk from fd shows empty mount points without any error, so every use is

@@ -183,16 +183,20 @@ static void note_isolation(void *data, const struct slot_limit *part)
 static void handle_lent(void *data, int r, struct slot *slot, const struct error *err)
 {
 	static char name[] = "true", *argv[] = {name, NULL};
-	const struct command command = {.argv = argv, .timeout_ms = START_MS, .max_output = 4096};
+	const struct command command = {.argv = argv, .timeout_ms = START_MS};
 	struct trial *trial = data;
+	const struct command_run run = {
+		.command = &command, .number = 1, .ended = handle_ran, .data = trial};
+	struct operation *op;
+	struct error why;
 
 	if (r == 0) {
 		slot_each_limit(slot, note_limit, trial);
 		slot_each_isolation(slot, note_isolation, trial);
 	}
-	if (r == 0 && slot_run(slot, &command, handle_ran, trial))
+	if (r == 0 && slot_run(slot, &run, &op, &why) == 0)
 		return;
-	fail_trial(trial, err);
+	fail_trial(trial, r == 0 ? &why : err);
 	stop_trial(trial);
 }
 

@@ -27,7 +27,7 @@
 
 #include <stdint.h>
 
-enum { INIT_PROTOCOL_VERSION = 6 };
+enum { INIT_PROTOCOL_VERSION = 7 };
 
 /* Descriptors that the daemon's spawn leaves open for bwrap, and bwrap for init. */
 enum {
@@ -52,7 +52,7 @@ enum {
 enum init_request_kind {
 	INIT_SETUP = 1,
 	INIT_EXEC,
-	INIT_SIGNAL, /* to the process group of a command's leader */
+	INIT_SIGNAL, /* to the process group of a command's leader, or to it alone */
 	INIT_KILL,   /* SIGKILL to all of a command's tree; of one without a cgroup */
 	INIT_PING,
 	INIT_SOCKET,
@@ -107,7 +107,8 @@ enum init_socket_flags {
 };
 
 enum init_signal_flags {
-	INIT_SIGNAL_DOOMS = 1u << 0, /* when the leader is dead, the rest of its tree is killed */
+	INIT_SIGNAL_DOOMS = 1u << 0,  /* when the leader is dead, the rest of its tree is killed */
+	INIT_SIGNAL_LEADER = 1u << 1, /* to the leader alone */
 };
 
 /* Every later message to init. An EXEC is followed by cwd, argv and environment, each string with

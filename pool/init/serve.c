@@ -333,12 +333,12 @@ static struct command *find_command(const struct server *server)
 
 /* The group of a leader that we have not reaped cannot be another's. Before its setsid() it has
  * none yet. */
-static void signal_group(struct command *command, int signal)
+static void signal_command(struct command *command, int signal, bool leader_only)
 {
 	learn_pid(command);
 	if (command->pid == 0 || command->ended)
 		return;
-	if (kill(-command->pid, signal) < 0 && errno == ESRCH)
+	if (leader_only || (kill(-command->pid, signal) < 0 && errno == ESRCH))
 		(void)kill(command->pid, signal);
 }
 
@@ -350,7 +350,8 @@ static void handle_signal(struct server *server)
 		return;
 	if (server->request->flags & INIT_SIGNAL_DOOMS)
 		command->doomed = true;
-	signal_group(command, server->request->signal);
+	signal_command(
+		command, server->request->signal, server->request->flags & INIT_SIGNAL_LEADER);
 }
 
 static void handle_kill(struct server *server)

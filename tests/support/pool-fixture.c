@@ -21,7 +21,9 @@
 #include "pool/events.h"
 #include "pool/journal.h"
 
-enum { DEADLINE_MS = 60000, OVERRIDES_MAX = 16 };
+enum { DEADLINE_MS = 60000, OVERRIDES_MAX = 16, FIXTURES_MAX = 8 };
+
+static struct pool_fixture *fixtures[FIXTURES_MAX]; /* that are open */
 
 static void load_config(struct pool_fixture *f, unsigned slots, const char *const *more)
 {
@@ -49,6 +51,17 @@ void pool_fixture_init(struct pool_fixture *f, unsigned slots, const char *const
 	pool_fixture_init_in(f, dir, slots, overrides);
 }
 
+static void open_spooler(struct pool_fixture *f)
+{
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "%s/spools", f->dir);
+	assert_int_equal(spooler_create(f->loop, path, &f->spooler, NULL), 0);
+	assert_int_equal(
+		spool_account_create(f->config->exec.spool_budget, NULL, NULL, &f->account, NULL),
+		0);
+}
+
 void pool_fixture_init_in(
 	struct pool_fixture *f, const char *dir, unsigned slots, const char *const *overrides)
 {
@@ -57,6 +70,14 @@ void pool_fixture_init_in(
 	load_config(f, slots, overrides);
 	assert_int_equal(loop_create(&f->loop, NULL), 0);
 	assert_int_equal(events_create(1000, &f->events, NULL), 0);
+	open_spooler(f);
+	for (unsigned i = 0; i < FIXTURES_MAX; i++) {
+		if (fixtures[i])
+			continue;
+		fixtures[i] = f;
+		return;
+	}
+	fail();
 }
 
 static void note_lost(void *data, struct slot *slot, const struct error *why)
@@ -128,6 +149,11 @@ void pool_fixture_fini(struct pool_fixture *f)
 {
 	pool_fixture_close(f);
 	events_destroy(f->events);
+	spool_account_close(f->account);
+	spooler_destroy(f->spooler);
+	for (unsigned i = 0; i < FIXTURES_MAX; i++)
+		if (fixtures[i] == f)
+			fixtures[i] = NULL;
 	while (loop_uv(f->loop)->active_reqs.count > 0) /* a worker still empties the trash */
 		(void)uv_run(loop_uv(f->loop), UV_RUN_ONCE);
 	loop_destroy(f->loop);
@@ -216,28 +242,105 @@ struct slot *loan_take(struct pool_fixture *f, const char *holder)
 	return loan.slot;
 }
 
+static uint64_t read_back(
+	struct spool *spool, struct spool_listener *listener, size_t max, struct strbuf *ret_text)
+{
+	struct spool_counts counts = spool_counts(spool);
+
+	spool_ignore(listener);
+	assert_int_equal(spool_read_head(spool, max, ret_text), 0);
+	return counts.kept + counts.dropped - counts.late;
+}
+
+static void forget_spools(struct run_outcome *run)
+{
+	spool_ignore(&run->out_listener);
+	spool_ignore(&run->err_listener);
+	if (run->out) {
+		spool_drop(run->out);
+		spool_drop(run->err_spool);
+	}
+	spool_unref(take_ptr(&run->out));
+	spool_unref(take_ptr(&run->err_spool));
+}
+
+static void note_output(void *data)
+{
+	struct run_outcome *run = data;
+
+	if (!run->result_is_there || run->ended || !spool_finished(run->out) ||
+		!spool_finished(run->err_spool))
+		return;
+	run->result.out_bytes =
+		read_back(run->out, &run->out_listener, run->max_output, &run->result.out);
+	run->result.err_bytes =
+		read_back(run->err_spool, &run->err_listener, run->max_output, &run->result.err);
+	run->ended = true;
+	forget_spools(run);
+}
+
 static void note_ended(void *data, int r, struct command_result *result, const struct error *err)
 {
 	struct run_outcome *run = data;
 
-	assert_false(run->ended);
-	run->ended = true;
-	run->r = r;
-	if (r < 0) {
-		run->err = *err;
-		return;
-	}
+	assert_int_equal(r, 0);
+	assert_false(run->result_is_there);
+	run->result_is_there = true;
 	run->result = *result;
 	command_result_init(result);
+	note_output(run);
+}
+
+static struct pool_fixture *fixture_of(const struct slot *slot)
+{
+	for (unsigned i = 0; i < FIXTURES_MAX; i++)
+		if (fixtures[i] && fixtures[i]->pool &&
+			pool_slot(fixtures[i]->pool, slot_view(slot).number) == slot)
+			return fixtures[i];
+	fail();
+	return NULL;
+}
+
+static struct spool *make_spool(
+	struct pool_fixture *f, struct spool_listener *listener, struct run_outcome *run)
+{
+	struct spool *spool;
+
+	assert_int_equal(
+		spool_create(f->spooler, f->account, f->config->exec.max_spool, &spool, NULL), 0);
+	*listener = (struct spool_listener){.changed = note_output, .data = run};
+	spool_listen(spool, listener);
+	return spool;
+}
+
+/* As a lease counts: from 1. */
+static uint32_t next_number(struct pool_fixture *f, const struct slot *slot)
+{
+	struct slot_view view = slot_view(slot);
+	unsigned n = view.number % 64;
+
+	if (f->numbers[n].generation != view.generation)
+		f->numbers[n].last = 0;
+	f->numbers[n].generation = view.generation;
+	return ++f->numbers[n].last;
 }
 
 void run_begin(struct slot *slot, struct run_outcome *run, const struct command *command)
 {
-	*run = (struct run_outcome){0};
+	struct pool_fixture *f = fixture_of(slot);
+	struct command_run what = {.command = command,
+		.number = next_number(f, slot),
+		.ended = note_ended,
+		.data = run};
+
+	*run = (struct run_outcome){.max_output = (size_t)command->max_output};
 	command_result_init(&run->result);
-	run->op = slot_run(slot, command, note_ended, run);
-	assert_non_null(run->op);
-	assert_false(run->ended);
+	what.out = run->out = make_spool(f, &run->out_listener, run);
+	what.err = run->err_spool = make_spool(f, &run->err_listener, run);
+	run->r = slot_run(slot, &what, &run->op, &run->err);
+	run->ended = run->r < 0;
+	if (run->ended)
+		forget_spools(run);
 }
 
 void run_begin_script(struct slot *slot, struct run_outcome *run, const char *script)
@@ -258,6 +361,7 @@ void run_script(
 
 void run_fini(struct run_outcome *run)
 {
+	forget_spools(run);
 	command_result_fini(&run->result);
 }
 

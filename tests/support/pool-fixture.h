@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "config/settings.h"
 #include "pool/pool.h"
+#include "pool/spool.h"
 
 struct pool_fixture {
 	char dir[64];
@@ -19,6 +20,11 @@ struct pool_fixture {
 	struct journal *journal;
 	struct events *events;
 	struct pool *pool;
+	struct spooler *spooler;
+	struct spool_account *account; /* of all commands: [exec] spool_budget */
+	struct {
+		uint32_t generation, last;
+	} numbers[64]; /* of commands, by slot */
 	unsigned lost_count;
 	struct error lost_why;
 };
@@ -66,11 +72,16 @@ void loan_ask(struct pool_fixture *f, struct loan *loan, const char *holder, uin
 struct slot *loan_take(struct pool_fixture *f, const char *holder);
 
 struct run_outcome {
-	bool ended;
+	bool ended; /* and its output is in the result, as much as max_output says */
 	int r;
 	struct command_result result;
 	struct error err;
 	struct operation *op;
+	/* the fixture's */
+	bool result_is_there;
+	size_t max_output;
+	struct spool *out, *err_spool;
+	struct spool_listener out_listener, err_listener;
 };
 
 void run_begin(struct slot *slot, struct run_outcome *run, const struct command *command);

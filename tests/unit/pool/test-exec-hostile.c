@@ -42,7 +42,6 @@ static void note_gone(void *data)
 
 static struct exec *begin(struct fixture *fixture, struct outcome *outcome)
 {
-	static uint64_t budget = 1000;
 	const struct exec_hooks hooks = {.ended = note_ended, .gone = note_gone, .data = outcome};
 	char *words[] = {(char *)"/bin/sh", (char *)"-c", (char *)"-c", NULL};
 	const struct word_list shell = {.words = words, .count = 3};
@@ -55,7 +54,6 @@ static struct exec *begin(struct fixture *fixture, struct outcome *outcome)
 		.shell = &shell,
 		.uid = geteuid(),
 		.gid = getegid(),
-		.output_budget = &budget,
 	};
 	struct exec *exec;
 
