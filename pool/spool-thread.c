@@ -124,6 +124,13 @@ static int make_file(struct spool *spool)
 	return 0;
 }
 
+static int open_file(struct spool *spool)
+{
+	spool->file_fd =
+		openat(spool->spooler->dir_fd, spool->name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	return spool->file_fd < 0 ? -errno : 0;
+}
+
 /* False: nothing can be kept. */
 static bool have_file(struct spool *spool)
 {
@@ -132,7 +139,7 @@ static bool have_file(struct spool *spool)
 	if (atomic_load(&spool->cut))
 		return false;
 	if (spool->file_fd < 0)
-		r = make_file(spool);
+		r = atomic_load(&spool->has_file) ? open_file(spool) : make_file(spool);
 	if (r < 0)
 		give_up_file(spool, -r);
 	return r == 0;

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Spools without commands: the test itself is the writer. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/loop.h"
+#include "base/strbuf.h"
+#include "pool/spool.h"
+
+enum { DEADLINE_MS = 30000, BIG = 3 << 20 };
+
+struct world {
+	char dir[64], spools[96];
+	struct loop *loop;
+	struct spooler *spooler;
+	struct spool_account *account;
+	struct spool *victim; /* goes when room is asked for */
+	unsigned asked;
+};
+
+static struct world world, *w = &world;
+
+static bool make_room(void *data, struct spool *spool)
+{
+	struct spool *victim = take_ptr(&w->victim);
+
+	assert_ptr_equal(data, w);
+	w->asked++;
+	if (victim)
+		spool_drop(victim);
+	return victim != NULL;
+}
+
+static void open_world(uint64_t budget)
+{
+	*w = (struct world){.dir = "/tmp/dressage-spool-XXXXXX"};
+	assert_non_null(mkdtemp(w->dir));
+	(void)snprintf(w->spools, sizeof(w->spools), "%s/spools", w->dir);
+	assert_int_equal(loop_create(&w->loop, NULL), 0);
+	assert_int_equal(spooler_create(w->loop, w->spools, &w->spooler, NULL), 0);
+	assert_int_equal(spool_account_create(budget, make_room, w, &w->account, NULL), 0);
+}
+
+static int set_up(void **state)
+{
+	open_world(UINT64_C(1) << 30);
+	return 0;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	return remove(path);
+}
+
+static int tear_down(void **state)
+{
+	spool_account_close(w->account);
+	spooler_destroy(w->spooler);
+	loop_destroy(w->loop);
+	assert_int_equal(access(w->spools, F_OK), -1);
+	(void)nftw(w->dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+	return 0;
+}
+
+static unsigned count_files(void)
+{
+	CLEANUP(closedirp) DIR *dir = opendir(w->spools);
+	struct dirent *entry;
+	unsigned count = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir)))
+		count += entry->d_name[0] != '.';
+	return count;
+}
+
+/* The loop turns until it is so. */
+#define WAIT_UNTIL(condition)                                                                      \
+	do {                                                                                       \
+		uint64_t late_ms_ = loop_now_ms() + DEADLINE_MS;                                   \
+		while (!(condition)) {                                                             \
+			assert_true(loop_now_ms() < late_ms_);                                     \
+			(void)uv_run(loop_uv(w->loop), UV_RUN_NOWAIT);                             \
+			(void)poll(NULL, 0, 1);                                                    \
+		}                                                                                  \
+	} while (false)
+
+static struct spool *make(uint64_t max, int *ret_fd)
+{
+	struct spool *spool;
+
+	assert_int_equal(spool_create(w->spooler, w->account, max, &spool, NULL), 0);
+	assert_int_equal(spool_open_pipe(spool, geteuid(), getegid(), ret_fd, NULL), 0);
+	assert_int_equal(fcntl(*ret_fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(spool_start(spool, NULL), 0);
+	return spool;
+}
+
+static char byte_at(size_t at)
+{
+	return (char)((at * 2654435761u) >> 13);
+}
+
+/* Bytes that tell where they stand, from `from` on. */
+static void write_bytes(int fd, size_t from, size_t size)
+{
+	char *bytes = malloc(size);
+	size_t done = 0;
+
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = byte_at(from + i);
+	while (done < size) {
+		ssize_t n = write(fd, bytes + done, size - done);
+
+		if (n > 0)
+			done += (size_t)n;
+		else
+			assert_int_equal(errno, EAGAIN);
+		(void)uv_run(loop_uv(w->loop), UV_RUN_NOWAIT);
+		if (n < 0)
+			(void)poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 5);
+	}
+	free(bytes);
+}
+
+static void assert_holds(struct spool *spool, size_t size)
+{
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+
+	assert_int_equal(spool_size(spool), size);
+	assert_int_equal(spool_read_head(spool, size + 1, &text), 0);
+	assert_int_equal(text.size, size);
+	for (size_t i = 0; i < size; i++)
+		if (text.data[i] != byte_at(i))
+			fail_msg("byte %zu of %zu is wrong", i, size);
+}
+
+static void what_is_little_makes_no_file(void **state)
+{
+	struct spool *spool;
+	int fd;
+
+	spool = make(BIG, &fd);
+	write_bytes(fd, 0, 100);
+	write_bytes(fd, 100, 900);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	spool_finish(spool);
+	assert_true(spool_finished(spool));
+	assert_true(spool_in_memory(spool));
+	assert_holds(spool, 1000);
+	assert_int_equal(count_files(), 0);
+	spool_unref(spool);
+}
+
+static void what_is_much_is_in_a_file_byte_for_byte_and_is_read_while_it_comes(void **state)
+{
+	char chunk[3000];
+	struct spool_reader reader;
+	struct spool *spool;
+	uint64_t at = 0;
+	ssize_t n;
+	int fd;
+
+	spool = make(BIG, &fd);
+	reader = spool_reader(spool);
+	for (size_t from = 0; from < BIG; from += BIG / 8) {
+		write_bytes(fd, from, BIG / 8);
+		while ((n = spool_read(&reader, chunk, sizeof(chunk), at)) > 0) {
+			for (ssize_t i = 0; i < n; i++)
+				assert_int_equal(chunk[i], byte_at((size_t)(at + (uint64_t)i)));
+			at += (uint64_t)n;
+		}
+		assert_int_equal(n, 0);
+	}
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	spool_finish(spool);
+	WAIT_UNTIL(spool_finished(spool));
+	assert_true(at > BIG / 2);
+	assert_holds(spool, BIG);
+	assert_int_equal(count_files(), 1);
+	assert_int_equal(spool_counts(spool).dropped, 0);
+	assert_true(spool_reader_fd(&reader) >= 0);
+	spool_unref(spool);
+	assert_int_equal(spool_read(&reader, chunk, sizeof(chunk), BIG - 100), 100);
+	spool_reader_fini(&reader);
+	WAIT_UNTIL(count_files() == 0);
+}
+
+static void beyond_the_cap_bytes_are_counted_and_the_writer_goes_on(void **state)
+{
+	struct spool *spool;
+	int fd;
+
+	spool = make(100000, &fd);
+	write_bytes(fd, 0, BIG);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	assert_holds(spool, 100000);
+	assert_int_equal(spool_counts(spool).dropped, BIG - 100000);
+	assert_int_equal(spool_counts(spool).error, 0);
+	spool_unref(spool);
+}
+
+static void who_needs_room_gets_that_of_an_older_one_or_is_cut(void **state)
+{
+	struct spool *old, *new;
+	int fd;
+
+	(void)tear_down(state);
+	open_world(1000000);
+	old = make(BIG, &fd);
+	write_bytes(fd, 0, 600000);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(old));
+	assert_holds(old, 600000);
+	w->victim = old;
+	new = make(BIG, &fd);
+	write_bytes(fd, 0, 1200000);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(new));
+	assert_int_equal(w->asked, 2);
+	assert_holds(new, 1000000);
+	assert_int_equal(spool_counts(new).dropped, 200000);
+	assert_holds(old, 600000); /* for who has it still */
+	spool_unref(old);
+	spool_unref(new);
+}
+
+static void what_comes_after_the_end_is_appended_and_counted_apart(void **state)
+{
+	struct spool *spool;
+	int fd;
+
+	spool = make(BIG, &fd);
+	write_bytes(fd, 0, 10);
+	WAIT_UNTIL(spool_size(spool) == 10);
+	spool_finish(spool);
+	assert_true(spool_finished(spool));
+	assert_false(spool_pipe_closed(spool));
+	write_bytes(fd, 10, 200000);
+	WAIT_UNTIL(spool_size(spool) == 200010);
+	assert_int_equal(spool_counts(spool).late, 200000);
+	assert_holds(spool, 200010);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	spool_unref(spool);
+}
+
+static void the_end_has_what_was_in_the_pipe_before_it(void **state)
+{
+	struct spool *spool;
+	int fd;
+
+	spool = make(BIG, &fd);
+	write_bytes(fd, 0, 100000);
+	write_bytes(fd, 100000, 60000); /* nobody need have read it */
+	spool_finish(spool);
+	WAIT_UNTIL(spool_finished(spool));
+	assert_int_equal(spool_size(spool), 160000);
+	assert_int_equal(spool_counts(spool).late, 0);
+	spool_close_pipe(spool);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	assert_int_equal(write(fd, "x", 1), -1);
+	assert_int_equal(errno, EPIPE);
+	(void)close(fd);
+	spool_unref(spool);
+}
+
+static void a_disk_that_refuses_costs_bytes_and_not_the_command(void **state)
+{
+	struct rlimit before, small;
+	struct spool *spool;
+	int fd;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small = before;
+	small.rlim_cur = 300000;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	spool = make(BIG, &fd);
+	write_bytes(fd, 0, BIG);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(spool_counts(spool).error, EFBIG);
+	assert_holds(spool, 300000);
+	assert_int_equal(spool_counts(spool).dropped, BIG - 300000);
+	spool_unref(spool);
+}
+
+static void count_change(void *data)
+{
+	++*(unsigned *)data;
+}
+
+static void listeners_hear_of_bytes_and_of_the_end_and_not_within_a_call(void **state)
+{
+	unsigned changes = 0;
+	struct spool_listener listener = {.changed = count_change, .data = &changes};
+	struct spool *spool;
+	int fd;
+
+	spool = make(BIG, &fd);
+	spool_listen(spool, &listener);
+	assert_int_equal(write(fd, "x", 1), 1);
+	WAIT_UNTIL(changes > 0);
+	changes = 0;
+	(void)close(fd);
+	WAIT_UNTIL(changes > 0);
+	changes = 0;
+	spool_put(spool, "y", 1);
+	spool_finish(spool);
+	assert_int_equal(changes, 0);
+	WAIT_UNTIL(changes > 0);
+	spool_ignore(&listener);
+	spool_ignore(&listener);
+	spool_unref(spool);
+}
+
+static void what_is_put_stands_behind_what_was_read(void **state)
+{
+	char *bytes = malloc(100000);
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
+	struct spool *spool;
+	int fd;
+
+	memset(bytes, 'z', 100000);
+	spool = make(100010, &fd);
+	write_bytes(fd, 0, 5);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	spool_put(spool, "abc", 3);
+	spool_put(spool, bytes, 100000);
+	spool_put(spool, "tail", 4);
+	spool_finish(spool);
+	WAIT_UNTIL(spool_finished(spool));
+	assert_int_equal(spool_size(spool), 100010);
+	assert_int_equal(spool_counts(spool).dropped, 2);
+	assert_int_equal(spool_read_head(spool, 9, &text), 0);
+	assert_memory_equal(text.data + 5, "abcz", 4);
+	free(bytes);
+	spool_unref(spool);
+}
+
+static void what_an_earlier_daemon_left_is_gone(void **state)
+{
+	char path[256];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/17", w->spools);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	assert_int_equal(count_files(), 1);
+	{
+		struct spooler *second;
+
+		assert_int_equal(spooler_create(w->loop, w->spools, &second, NULL), 0);
+		assert_int_equal(count_files(), 0);
+		spooler_destroy(second);
+	}
+}
+
+static void a_spooler_may_go_before_its_spools(void **state)
+{
+	struct spool *spool, *idle;
+	int fd, idle_fd;
+
+	spool = make(BIG, &fd);
+	idle = make(BIG, &idle_fd);
+	write_bytes(fd, 0, 500000);
+	spool_finish(idle);
+	spooler_destroy(take_ptr(&w->spooler));
+	assert_int_equal(write(fd, "x", 1), -1);
+	(void)close(fd);
+	(void)close(idle_fd);
+	spool_unref(spool);
+	spool_unref(idle);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		CASE(what_is_little_makes_no_file),
+		CASE(what_is_much_is_in_a_file_byte_for_byte_and_is_read_while_it_comes),
+		CASE(beyond_the_cap_bytes_are_counted_and_the_writer_goes_on),
+		CASE(who_needs_room_gets_that_of_an_older_one_or_is_cut),
+		CASE(what_comes_after_the_end_is_appended_and_counted_apart),
+		CASE(the_end_has_what_was_in_the_pipe_before_it),
+		CASE(a_disk_that_refuses_costs_bytes_and_not_the_command),
+		CASE(listeners_hear_of_bytes_and_of_the_end_and_not_within_a_call),
+		CASE(what_is_put_stands_behind_what_was_read),
+		CASE(what_an_earlier_daemon_left_is_gone),
+		CASE(a_spooler_may_go_before_its_spools),
+	};
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
