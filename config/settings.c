@@ -688,7 +688,7 @@ const struct setting settings[] = {
 		.min = 64 * KILO,
 		.max = TERA,
 		.help = "Bytes of each output stream that are kept in exec/.",
-		.later = LATER_SAID,
+		.live = true,
 	},
 	{
 		.section = "exec",
@@ -707,7 +707,7 @@ const struct setting settings[] = {
 		.initial = "64",
 		.max = 100000,
 		.help = "Finished commands of a lease that stay in exec/.",
-		.later = LATER_SAID,
+		.live = true,
 	},
 	{
 		.section = "exec",

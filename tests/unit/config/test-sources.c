@@ -324,8 +324,8 @@ static void a_setting_for_another_choice_is_remarked(void **state)
 
 static void a_setting_whose_feature_comes_later_is_remarked(void **state)
 {
-	assert_remarks(&(struct given){.options = NAMES("exec.keep=3")},
-		"1 exec.keep (-o) has no effect yet\n");
+	assert_remarks(&(struct given){.options = NAMES("mount.xattr=on")},
+		"1 mount.xattr (-o) has no effect yet\n");
 	assert_remarks(&(struct given){.options = NAMES("pool.reset=soft")},
 		"pool.reset (-o) has no effect yet: slots are reset the hard way");
 	assert_remarks(&(struct given){.options = NAMES("mount.coherence=jiffy")},
