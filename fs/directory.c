@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/operation.h"
 #include "base/strbuf.h"
+#include "fs/commands.h"
 #include "fs/control.h"
 #include "fs/files.h"
 #include "fs/growing.h"
@@ -22,8 +23,9 @@
 /*
  * Leases come and go without the kernel's doing. When one has gone it is made to ask for the
  * attributes of the directory, which every path through it needs: ESTALE, and it looks the name up
- * again. A second, and not longer, in case of a kernel that does otherwise. Every other name stands
- * for the same node as long as its directory is there.
+ * again. A second, and not longer, in case of a kernel that does otherwise. Commands come and go
+ * too, and their names are looked up each time. Every other name stands for the same node as long
+ * as its directory is there.
  */
 enum { FIXED_NAME_SEC = 3600, LEASE_NAME_SEC = 1, FIXED_ATTR_SEC = 1 };
 
@@ -43,12 +45,24 @@ static double attr_timeout(struct control *control, enum node_kind kind)
 	return node_is_directory(kind) ? 1e-9 : 0;
 }
 
+static bool comes_and_goes(enum node_kind kind)
+{
+	return kind == NODE_LEASE || kind == NODE_EXEC;
+}
+
+static double name_timeout(enum node_kind kind)
+{
+	if (kind == NODE_LEASE)
+		return LEASE_NAME_SEC;
+	return comes_and_goes(kind) ? 0 : FIXED_NAME_SEC;
+}
+
 static struct fuse_entry_param entry_of(struct control *control, const struct node *node)
 {
 	struct fuse_entry_param entry = {
 		.ino = node_ino(node->kind, node->object),
 		.generation = 1,
-		.entry_timeout = node->kind == NODE_LEASE ? LEASE_NAME_SEC : FIXED_NAME_SEC,
+		.entry_timeout = name_timeout(node->kind),
 		.attr_timeout = attr_timeout(control, node->kind),
 	};
 
@@ -185,6 +199,18 @@ void directory_mkdir(struct request *request)
 	}
 }
 
+static void remove_command(struct request *request, const struct node *node)
+{
+	struct error err = ERROR_NONE;
+
+	if (commands_remove(node, &err) == 0) {
+		request_reply_code(request, 0);
+		return;
+	}
+	(void)error_wrap(&err, "rmdir exec/%.16s", request->bytes);
+	reply_failure(request, node->lease, &err);
+}
+
 void directory_rmdir(struct request *request)
 {
 	struct node parent, node;
@@ -194,8 +220,12 @@ void directory_rmdir(struct request *request)
 		r = tree_child(request->control, &parent, request->bytes, &node);
 	if (r == 0 && !node_is_directory(node.kind))
 		r = -ENOTDIR;
-	if (r == 0 && node.kind != NODE_LEASE)
+	if (r == 0 && !comes_and_goes(node.kind))
 		r = -EPERM;
+	if (r == 0 && node.kind == NODE_EXEC) {
+		remove_command(request, &node);
+		return;
+	}
 	if (r == 0)
 		lease_end(node.lease, REASON_TERMINATED, NULL);
 	request_reply_code(request, -r);
@@ -244,7 +274,8 @@ static bool may_pretend(const struct request *request)
 
 	if (request->to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
 		return false;
-	return kind < NODE_KIND_COUNT && (node_type(kind)->verb || node_type(kind)->holds);
+	return kind < NODE_KIND_COUNT && S_ISREG(node_type(kind)->mode) &&
+	       node_type(kind)->mode & 0222;
 }
 
 /* A control file's size, owner, mode and times are not its user's to choose. */
@@ -301,6 +332,8 @@ static fuse_ino_t parent_ino(const struct node *node)
 {
 	enum node_kind parent = node_type(node->kind)->parent;
 
+	if (parent == NODE_EXECS)
+		return node_ino(parent, lease_serial(node->lease));
 	return node_ino(parent, parent == NODE_LEASE || parent == NODE_SLOT ? node->object : 0);
 }
 

@@ -31,6 +31,7 @@
 #include "base/thread.h"
 #include "base/user.h"
 #include "config/settings.h"
+#include "fs/commands.h"
 #include "fs/context.h"
 #include "fs/control.h"
 #include "fs/files.h"
@@ -98,9 +99,20 @@ static void handle_lease_changed(void *data, struct lease *lease)
 	control_lease_changed(fs->context.control, lease);
 }
 
+static void handle_exec_changed(void *data, struct lease_exec *exec, unsigned changes)
+{
+	const struct filesystem *fs = data;
+
+	commands_changed(fs->context.control, exec, changes);
+}
+
 struct lease_hooks filesystem_lease_hooks(struct filesystem *fs)
 {
-	return (struct lease_hooks){.changed = handle_lease_changed, .data = fs};
+	return (struct lease_hooks){
+		.changed = handle_lease_changed,
+		.exec_changed = handle_exec_changed,
+		.data = fs,
+	};
 }
 
 /* The session's thread */

@@ -6,6 +6,8 @@
  *	handle-talk.c  a request file: its conversation and its job
  *	growing.c      events, which grows
  *	stream.c       a file whose reader may have to wait for what it says
+ *	output.c       what a command writes
+ *	input.c        what a command reads
  *
  * Threads: loop.
  */
@@ -24,6 +26,8 @@ void talk_open(struct handle *handle, pid_t opener);
 /* Carries out what is still pending: the last descriptor is gone. */
 void talk_release(struct handle *handle);
 void talk_close(struct handle *handle);
+/* It is no longer among the handles of its inode. */
+void talk_abandon(const struct handle *handle);
 void talk_read(struct handle *handle, struct request *request);
 void talk_write(struct handle *handle, struct request *request);
 void talk_flush(struct handle *handle, struct request *request);

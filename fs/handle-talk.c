@@ -31,6 +31,8 @@ void talk_open(struct handle *handle, pid_t opener)
 		handle->inode->told_size =
 			tree_size(handle->control, &handle->node); /* by the lookup a moment ago */
 	conversation_init(&handle->talk, conversation_kind_of(verb_of(handle)), opener);
+	if (verb_of(handle)->abandon && !handle->inode->last)
+		job_unref(job_begin(handle->control, &handle->node, "", 0, false));
 }
 
 static void leave_job(struct handle *handle)
@@ -48,6 +50,22 @@ void talk_close(struct handle *handle)
 	leave_job(handle);
 	conversation_fini(&handle->talk);
 	job_unref(handle->shown);
+}
+
+/* What was asked by opening the file, when nobody has it open any more. */
+void talk_abandon(const struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	struct job *job;
+
+	if (!verb_of(handle)->abandon || inode->handles)
+		return;
+	job = take_ptr(&inode->last);
+	job_unref(take_ptr(&inode->last_done));
+	inode->changed_at = 0;
+	if (job && !job->done)
+		verb_of(handle)->abandon(job);
+	job_unref(job);
 }
 
 /* The job of a turn */

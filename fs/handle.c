@@ -14,9 +14,12 @@
 #include "fs/growing.h"
 #include "fs/handle-private.h"
 #include "fs/inode.h"
+#include "fs/input.h"
 #include "fs/notifier.h"
+#include "fs/output.h"
 #include "fs/reply.h"
 #include "fs/stream.h"
+#include "providers/lease-exec.h"
 #include "providers/lease.h"
 
 static const struct stream *stream_of(const struct handle *handle)
@@ -41,9 +44,13 @@ static struct handle *create(struct control *control, const struct node *node, p
 	handle->node = *node;
 	if (node->lease)
 		handle->node.lease = lease_ref(node->lease);
+	if (node->exec)
+		handle->node.exec = lease_exec_ref(node->exec);
 	strbuf_init(&handle->text);
 	if (type->render)
 		type->render(control, node, &handle->text);
+	if (node_is_output(node->kind))
+		handle->output = output_open(node);
 	handle->conversing = type->verb != NULL;
 	if (handle->conversing)
 		talk_open(handle, opener);
@@ -61,8 +68,15 @@ static void destroy(struct handle *handle)
 	if (handle->holds)
 		lease_let_go(handle->node.lease);
 	DL_DELETE(inode->handles, handle);
+	if (handle->conversing)
+		talk_abandon(handle);
+	if (node_type(handle->node.kind)->fed)
+		input_closed(handle);
 	poll_wait_free(handle->poller);
 	strbuf_fini(&handle->text);
+	output_close(handle->output);
+	if (handle->node.exec)
+		lease_exec_unref(handle->node.exec);
 	if (handle->node.lease)
 		lease_unref(handle->node.lease);
 	inode_tidy(handle->control, inode);
@@ -79,7 +93,7 @@ static int check_open(const struct request *request, const struct node *node, st
 {
 	const struct node_type *type = node_type(node->kind);
 
-	if (opens_for_writing(request) && !type->verb && !type->holds)
+	if (opens_for_writing(request) && !(type->mode & 0222))
 		return error_set(err, EACCES, "'%s' is not to be written", type->name);
 	if (node->kind == NODE_ENDPOINT)
 		return endpoints_check(node, err);
@@ -160,6 +174,7 @@ void handle_open(struct request *request)
 	}
 	handle->impatient = (request->file.flags & O_NONBLOCK) != 0;
 	handle->reads = (request->file.flags & O_ACCMODE) != O_WRONLY;
+	handle->writes = opens_for_writing(request);
 	reply_open(handle, request);
 }
 
@@ -211,6 +226,8 @@ void handle_read(struct request *request)
 		request_reply_code(request, EINVAL);
 	else if (handle->conversing)
 		talk_read(handle, request);
+	else if (handle->output)
+		output_read(handle, request);
 	else if (stream_of(handle))
 		stream_read(handle, request);
 	else if (node_type(handle->node.kind)->grows)
@@ -223,21 +240,31 @@ static bool read_would_wait(struct handle *handle)
 {
 	if (handle->conversing)
 		return talk_read_would_wait(handle);
+	if (handle->output)
+		return output_read_would_wait(handle);
 	return stream_of(handle) && stream_read_would_wait(handle);
+}
+
+static unsigned poll_events(struct handle *handle)
+{
+	unsigned ready = 0;
+
+	if (!handle->reads || !read_would_wait(handle))
+		ready |= POLLIN | POLLRDNORM;
+	if (!node_type(handle->node.kind)->fed || !input_write_would_wait(handle))
+		ready |= POLLOUT | POLLWRNORM;
+	return ready;
 }
 
 void handle_poll(struct request *request)
 {
 	struct handle *handle = handle_of(request);
-	unsigned ready = POLLOUT | POLLWRNORM;
 
-	if (!read_would_wait(handle))
-		ready |= POLLIN | POLLRDNORM;
 	if (request->poller) {
 		poll_wait_free(handle->poller);
 		handle->poller = take_ptr(&request->poller);
 	}
-	request_reply_poll(request, ready);
+	request_reply_poll(request, poll_events(handle));
 }
 
 void handle_wake_poller(struct handle *handle)
@@ -254,6 +281,8 @@ void handle_write(struct request *request)
 
 	if (handle->conversing)
 		talk_write(handle, request);
+	else if (node_type(handle->node.kind)->fed)
+		input_write(handle, request);
 	else if (handle->holds) /* that it is open is all that it says */
 		request_reply_written(request, request->size);
 	else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * handle.h: one open control file: a text fixed at open or one that grows (growing.h), a
- * conversation (conversation.h), a stream, which may have to be waited for (stream.h), or a hold.
- * Threads: loop.
+ * conversation (conversation.h), a stream, which may have to be waited for (stream.h), a hold, or
+ * an end of a command (output.h, input.h). Threads: loop.
  */
 #ifndef FS_HANDLE_H
 #define FS_HANDLE_H
@@ -19,24 +19,27 @@
 struct control;
 struct inode;
 struct job;
+struct output;
 
 struct handle {
 	struct handle *prev, *next; /* of the same inode */
 	struct control *control;
 	struct inode *inode;
-	struct node node; /* its lease is counted */
+	struct node node; /* its lease and command are counted */
 	struct strbuf
 		text; /* of a file that can be rendered, as it was at open; of a stream so far */
-	uint64_t text_read; /* of a stream: where the last READ ended in the text */
-	uint64_t position;  /* the stream's own */
-	bool text_ended;    /* no more will come */
-	bool end_read;      /* and the reader knows */
-	uint64_t text_from; /* of one that grows: what was before the text and is forgotten */
-	pid_t opener;       /* of one that grows; thread-group id, 0: unknown */
-	bool impatient;     /* opened with O_NONBLOCK, which is more than set later */
-	bool reads;         /* opened for reading */
-	bool holds;         /* it is one of its lease's holders */
-	bool conversing;    /* a request file, opened for writing or not: */
+	uint64_t text_read;    /* of a stream: where the last READ ended in the text */
+	uint64_t position;     /* the stream's own */
+	bool text_ended;       /* no more will come */
+	bool end_read;         /* and the reader knows */
+	uint64_t text_from;    /* of one that grows: what was before the text and is forgotten */
+	pid_t opener;          /* of one that grows; thread-group id, 0: unknown */
+	bool impatient;        /* opened with O_NONBLOCK, which is more than set later */
+	bool reads, writes;    /* what it was opened for */
+	bool holds;            /* it is one of its lease's holders */
+	struct output *output; /* of a command's output: output.h; fixed while it is open */
+	bool full;             /* of a command's input: it takes nothing just now */
+	bool conversing;       /* a request file, opened for writing or not: */
 	struct conversation talk;
 	uint64_t write_end;  /* offset behind the last WRITE: where a read(2) goes on */
 	atomic_bool pending; /* a FLUSH may matter: read by workers too */

@@ -88,7 +88,17 @@ void inode_forget_lease(struct control *control, const struct lease *lease)
 	for (enum node_kind kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {
 		struct inode *inode = inode_find(control, node_ino(kind, lease_serial(lease)));
 
-		if (inode && node_of_lease(kind))
+		if (inode && node_of_lease(kind) && !node_of_exec(kind))
+			forget(control, inode);
+	}
+}
+
+void inode_forget_command(struct control *control, uint64_t serial)
+{
+	for (enum node_kind kind = NODE_EXEC; kind <= NODE_EXEC_SIGNAL; kind++) {
+		struct inode *inode = inode_find(control, node_ino(kind, serial));
+
+		if (inode && !inode->handles)
 			forget(control, inode);
 	}
 }

@@ -43,6 +43,8 @@ void inode_committed(struct inode *inode, struct job *job);
 void inode_done(struct inode *inode, struct job *job);
 /* The lease has left the tree: only what is still open is remembered. */
 void inode_forget_lease(struct control *control, const struct lease *lease);
+/* The same of a command. */
+void inode_forget_command(struct control *control, uint64_t serial);
 /* Forgets everything. No handle is open. */
 void inode_forget_all(struct control *control);
 

@@ -11,13 +11,19 @@
 #include "fs/handle.h"
 #include "fs/inode.h"
 #include "fs/reply.h"
+#include "providers/lease-exec.h"
 #include "providers/lease.h"
 
 /* Nodes of a lease that has left the tree remember nothing: nobody can look there any more. */
 static struct inode *place_of(const struct job *job)
 {
-	if (job->lease && !lease_find_serial(job->control->leases, lease_serial(job->lease)))
+	const struct lease_table *leases = job->control->leases;
+
+	if (job->lease && !lease_find_serial(leases, lease_serial(job->lease)))
 		return NULL;
+	if (job->verb->abandon ||
+		(job->exec && !lease_exec_find_serial(leases, lease_exec_serial(job->exec))))
+		return inode_find(job->control, job->ino);
 	return inode_get(job->control, job->ino);
 }
 
@@ -33,6 +39,7 @@ static struct job *create(struct control *control, const struct node *node)
 	job->verb = node_type(node->kind)->verb;
 	job->ino = node_ino(node->kind, node->object);
 	job->lease = node->lease ? lease_ref(node->lease) : NULL;
+	job->exec = node->exec ? lease_exec_ref(node->exec) : NULL;
 	strbuf_init(&job->reply);
 	DL_APPEND(control->jobs, job);
 	inode = place_of(job);
@@ -70,6 +77,8 @@ void job_unref(struct job *job)
 {
 	if (!job || --job->refs > 0)
 		return;
+	if (job->exec)
+		lease_exec_unref(job->exec);
 	if (job->lease)
 		lease_unref(job->lease);
 	command_fini(&job->command);
@@ -97,13 +106,35 @@ static void deliver(struct job *job)
 	}
 }
 
-void job_done(struct job *job)
+static void finish(struct job *job)
 {
 	job->done = true;
 	job->operation = NULL;
 	DL_DELETE(job->control->jobs, job);
+}
+
+void job_done(struct job *job)
+{
+	finish(job);
 	deliver(job);
 	job_unref(job);
+}
+
+void job_drop(struct job *job)
+{
+	finish(job);
+	job_unref(job);
+}
+
+void job_rendered(void *data, int r, struct strbuf *reply, const struct error *err)
+{
+	struct job *job = data;
+
+	if (r == 0) {
+		job->reply = *reply;
+		strbuf_init(reply);
+	}
+	job_end(job, r, err);
 }
 
 void job_end(struct job *job, int r, const struct error *err)

@@ -19,6 +19,7 @@
 #include "fs/handle.h"
 #include "fs/interrupt.h"
 #include "fs/notifier.h"
+#include "fs/output.h"
 #include "fs/request.h"
 #include "fs/tree.h"
 
@@ -203,7 +204,7 @@ static void op_read(
 {
 	if (files_owns(ino))
 		FILES(read, req, ino, size, offset, fi);
-	else
+	else if (!output_read_at_once(req, ino, size, offset, fi))
 		ask_about_file(req, ino, fi, handle_read,
 			(struct about){
 				.size = size,

@@ -40,6 +40,7 @@ struct request {
 	uint64_t offset;
 	size_t size;              /* of bytes, or how much to read */
 	bool cached;              /* a READ that fills the kernel's page cache */
+	size_t fed;               /* of a WRITE to a command's input: bytes that it took */
 	int to_set;               /* of setattr */
 	short events;             /* of poll */
 	struct poll_wait *poller; /* of poll; NULL: nobody wants to be told */

@@ -8,15 +8,19 @@
 
 #include "base/cleanup.h"
 #include "config/settings.h"
+#include "fs/commands.h"
 #include "fs/control.h"
 #include "fs/endpoints.h"
 #include "fs/growing.h"
 #include "fs/handle.h"
 #include "fs/inode.h"
 #include "fs/job.h"
+#include "fs/output.h"
 #include "fs/render.h"
 #include "fs/stream.h"
 #include "pool/pool.h"
+#include "pool/spool.h"
+#include "providers/lease-exec.h"
 #include "providers/lease.h"
 
 /* What [mount] mode may leave of a mode: a directory, one that never changes, a file to read, a
@@ -54,6 +58,16 @@ static const struct node_type types[NODE_KIND_COUNT] = {
 	[NODE_WAIT]             = { "wait", NODE_LEASE, READ_ONLY, .stream = &stream_wait },
 	[NODE_ENDPOINTS]        = { "endpoints", NODE_LEASE, LISTING },
 	[NODE_ENDPOINT]         = { .parent = NODE_ENDPOINTS, .mode = READ_ONLY, .render = render_endpoint },
+	[NODE_EXECS]            = { "exec", NODE_LEASE, DIRECTORY },
+	[NODE_EXEC_NEW]         = { "new", NODE_EXECS, REQUEST, .verb = &verb_exec_new },
+	[NODE_EXEC]             = { .parent = NODE_EXECS, .mode = LISTING },
+	[NODE_EXEC_ARGV]        = { "argv", NODE_EXEC, READ_ONLY, .render = render_exec_argv },
+	[NODE_EXEC_STDIN]       = { "stdin", NODE_EXEC, REQUEST, .fed = true },
+	[NODE_EXEC_STDOUT]      = { "stdout", NODE_EXEC, READ_ONLY },
+	[NODE_EXEC_STDERR]      = { "stderr", NODE_EXEC, READ_ONLY },
+	[NODE_EXEC_STATUS]      = { "status", NODE_EXEC, READ_ONLY, .render = render_exec_status },
+	[NODE_EXEC_WAIT]        = { "wait", NODE_EXEC, READ_ONLY, .verb = &verb_exec_wait },
+	[NODE_EXEC_SIGNAL]      = { "signal", NODE_EXEC, REQUEST, .verb = &verb_exec_signal },
 	[NODE_LEASE_LAST_ERROR] = { "last_error", NODE_LEASE, READ_ONLY, .render = render_last_error },
 	[NODE_LEASE_LOG]        = { "log", NODE_LEASE, LISTING },
 	[NODE_LEASE_LOG_INIT]   = { "init", NODE_LEASE_LOG, READ_ONLY, .render = render_log },
@@ -93,13 +107,34 @@ static struct lease *find_lease(const struct control *control, fuse_ino_t ino, u
 	return inode && inode->handles ? inode->handles->node.lease : lease;
 }
 
+/* The same of a command that was removed, or whose lease has left the tree. */
+static int find_exec(const struct control *control, fuse_ino_t ino, struct node *node)
+{
+	const struct inode *inode;
+
+	node->exec = lease_exec_find_serial(control->leases, node->object);
+	if (!node->exec) {
+		inode = inode_find(control, ino);
+		if (!inode || !inode->handles)
+			return -ESTALE;
+		node->exec = inode->handles->node.exec;
+	}
+	node->lease = lease_exec_lease(node->exec);
+	return 0;
+}
+
 int tree_node(const struct control *control, fuse_ino_t ino, struct node *ret_node)
 {
 	struct node node = {.kind = (enum node_kind)(ino & 0xff), .object = ino >> 8};
 
 	if (node.kind == NODE_NONE || node.kind >= NODE_KIND_COUNT)
 		return -ESTALE;
-	if (node_of_lease(node.kind)) {
+	if (node_of_exec(node.kind)) {
+		int r = find_exec(control, ino, &node);
+
+		if (r < 0)
+			return r;
+	} else if (node_of_lease(node.kind)) {
 		uint64_t serial =
 			node.kind == NODE_ENDPOINT ? endpoint_serial(node.object) : node.object;
 
@@ -157,6 +192,8 @@ int tree_child(const struct control *control, const struct node *parent, const c
 		return find_slot(control, name, ret_node);
 	if (parent->kind == NODE_ENDPOINTS)
 		return endpoints_find(parent, name, ret_node);
+	if (parent->kind == NODE_EXECS && commands_find(parent, name, ret_node) == 0)
+		return 0;
 	for (enum node_kind kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {
 		if (types[kind].parent == parent->kind && types[kind].name &&
 			!strcmp(types[kind].name, name)) {
@@ -216,6 +253,8 @@ void tree_each_child(
 		each_slot(control, visit, data);
 	if (parent->kind == NODE_ENDPOINTS)
 		endpoints_each(parent, visit, data);
+	if (parent->kind == NODE_EXECS)
+		commands_each(parent, visit, data);
 	for (enum node_kind kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {
 		struct node node = *parent;
 
@@ -246,6 +285,8 @@ static off_t request_size(const struct node *node, const struct inode *inode)
 
 	if (verb->shows_last && inode && inode->last)
 		return (off_t)inode->last->reply.size;
+	if (verb->abandon) /* nobody has asked yet */
+		return UNSETTLED_SIZE;
 	return verb->usage ? (off_t)strlen(verb->usage) : 0;
 }
 
@@ -270,9 +311,13 @@ static off_t node_size(struct control *control, const struct node *node, const s
 		return 0;
 	if (type->stream)
 		return stream_size(control, node);
+	if (node_is_output(node->kind))
+		return output_size(node);
 	if (type->verb && is_unsettled(node, inode))
 		return UNSETTLED_SIZE;
-	return type->render ? text_size(control, node, inode) : request_size(node, inode);
+	if (type->render)
+		return text_size(control, node, inode);
+	return type->verb ? request_size(node, inode) : 0;
 }
 
 off_t tree_size(struct control *control, const struct node *node)
@@ -283,6 +328,8 @@ off_t tree_size(struct control *control, const struct node *node)
 static double node_time(
 	const struct control *control, const struct node *node, const struct inode *inode)
 {
+	if (node->exec)
+		return commands_time(node);
 	if (inode && inode->changed_at > 0)
 		return inode->changed_at;
 	if (node->kind == NODE_LEASE_STATE || node->kind == NODE_LEASE_JSON ||

@@ -18,6 +18,7 @@
 
 struct control;
 struct lease;
+struct lease_exec;
 struct slot;
 struct strbuf;
 struct stream;
@@ -48,6 +49,16 @@ enum node_kind {
 	NODE_WAIT,
 	NODE_ENDPOINTS,
 	NODE_ENDPOINT, /* its object has the port too: endpoints.h */
+	NODE_EXECS,
+	NODE_EXEC_NEW,
+	NODE_EXEC, /* from here to NODE_EXEC_SIGNAL the object is a command's serial: commands.h */
+	NODE_EXEC_ARGV,
+	NODE_EXEC_STDIN,
+	NODE_EXEC_STDOUT,
+	NODE_EXEC_STDERR,
+	NODE_EXEC_STATUS,
+	NODE_EXEC_WAIT,
+	NODE_EXEC_SIGNAL,
 	NODE_LEASE_LAST_ERROR,
 	NODE_LEASE_LOG,
 	NODE_LEASE_LOG_INIT,
@@ -72,12 +83,13 @@ enum node_kind {
 struct node {
 	enum node_kind kind;
 	uint64_t object;
-	struct lease *lease; /* NULL unless it is one of a lease */
-	struct slot *slot;   /* NULL unless it is one of a slot */
+	struct lease *lease;     /* NULL unless it is one of a lease */
+	struct lease_exec *exec; /* NULL unless it is one of a command of that lease */
+	struct slot *slot;       /* NULL unless it is one of a slot */
 };
 
 struct node_type {
-	const char *name; /* NULL: a lease's or a slot's own */
+	const char *name; /* NULL: a lease's, a command's or a slot's own */
 	enum node_kind parent;
 	mode_t mode; /* type and the most that [mount] mode may leave of it */
 	/* A snapshot file: appends its text. NULL: a directory, or a request file that has no text
@@ -85,6 +97,7 @@ struct node_type {
 	void (*render)(struct control *control, const struct node *node, struct strbuf *out);
 	const struct verb *verb;     /* a request file; NULL: cannot be written */
 	bool holds;                  /* open for writing holds its lease: handle.h */
+	bool fed;                    /* a command's input: input.h */
 	const struct stream *stream; /* whoever reads it may have to wait: stream.h */
 	bool grows;                  /* rendered at open, and others append to it: growing.h */
 };
@@ -99,6 +112,11 @@ static inline fuse_ino_t node_ino(enum node_kind kind, uint64_t object)
 static inline bool node_of_lease(enum node_kind kind)
 {
 	return kind >= NODE_LEASE && kind <= NODE_FS;
+}
+
+static inline bool node_of_exec(enum node_kind kind)
+{
+	return kind >= NODE_EXEC && kind <= NODE_EXEC_SIGNAL;
 }
 
 static inline bool node_of_slot(enum node_kind kind)

@@ -233,17 +233,6 @@ const struct verb verb_ttl = {
 
 /* run_command */
 
-static void handle_rendered(void *data, int r, struct strbuf *reply, const struct error *err)
-{
-	struct job *job = data;
-
-	if (r == 0) {
-		job->reply = *reply;
-		strbuf_init(reply);
-	}
-	job_end(job, r, err);
-}
-
 static void handle_ended(void *data, int r, struct command_result *result, const struct error *err)
 {
 	struct job *job = data;
@@ -252,7 +241,7 @@ static void handle_ended(void *data, int r, struct command_result *result, const
 	if (r < 0)
 		job_failed(job, err);
 	else
-		lease_render_result_later(job->lease, &job->command, result, handle_rendered, job);
+		lease_render_result_later(job->lease, &job->command, result, job_rendered, job);
 }
 
 static void begin_run_command(struct job *job, const char *text, size_t size, bool json)

@@ -12,7 +12,7 @@ import time
 from harness import (PATIENCE, Daemon, Scratch, case, check, contains, equal, eventually, fails_with, main, need, read_all, run, sh,
                      sleeps_with, test_environment)
 
-LEASE_FILES = ['endpoints', 'fs', 'hold', 'last_error', 'lease.json', 'log', 'run_command', 'state', 'terminate', 'ttl', 'wait']
+LEASE_FILES = ['endpoints', 'exec', 'fs', 'hold', 'last_error', 'lease.json', 'log', 'run_command', 'state', 'terminate', 'ttl', 'wait']
 
 
 @case

@@ -269,7 +269,7 @@ static void a_directory_lists_what_it_has(void **state)
 	tree_each_child(world->control, &node, add_name, &lease);
 	/* the scripted provider has no files */
 	assert_string_equal(lease.text,
-		"lease.json state run_command terminate ttl hold wait endpoints last_error log");
+		"lease.json state run_command terminate ttl hold wait endpoints exec last_error log");
 }
 
 static void an_expired_lease_has_no_files_and_lists_what_refuses(void **state)
@@ -293,7 +293,7 @@ static void an_expired_lease_has_no_files_and_lists_what_refuses(void **state)
 	node = walk(world, "leases/t");
 	tree_each_child(world->control, &node, add_name, &names);
 	assert_string_equal(names.text,
-		"lease.json state run_command terminate ttl hold wait endpoints last_error log");
+		"lease.json state run_command terminate ttl hold wait endpoints exec last_error log");
 	(void)walk(world, "leases/t/run_command");
 }
 
