@@ -2,19 +2,21 @@
 /* exec: a command in a lease, its output and its exit status as if it had run here. */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "base/io.h"
 #include "tools/client.h"
+#include "tools/exec-relay.h"
 
 struct exec_options {
 	const char *cwd; /* NULL: the sandbox's own */
 	double timeout;  /* negative: not given */
-	bool no_stdin, json;
+	bool no_stdin, interactive, json;
 	struct strbuf env; /* members of a JSON object */
 };
 
@@ -42,13 +44,14 @@ static int parse_exec(int argc, char **argv, struct exec_options *options)
 		{"env", required_argument, NULL, 'e'},
 		{"timeout", required_argument, NULL, 't'},
 		{"no-stdin", no_argument, NULL, 'n'},
+		{"interactive", no_argument, NULL, 'i'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
 
 	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread */
-	for (int c; (c = getopt_long(argc, argv, "hn", table, NULL)) != -1;) {
+	for (int c; (c = getopt_long(argc, argv, "hin", table, NULL)) != -1;) {
 		if (c == 'h')
 			return command_help(&exec_command);
 		if (c == '?')
@@ -60,6 +63,7 @@ static int parse_exec(int argc, char **argv, struct exec_options *options)
 		if (c == 'C')
 			options->cwd = optarg;
 		options->no_stdin |= c == 'n';
+		options->interactive |= c == 'i';
 		options->json |= c == 'j';
 	}
 	if (argc - optind < 2)
@@ -67,25 +71,14 @@ static int parse_exec(int argc, char **argv, struct exec_options *options)
 	return -1;
 }
 
-/* What stands on standard input, unless that is a terminal. */
-static int read_stdin(struct strbuf *out)
+/* A terminal's user types for the shell, unless he says otherwise. */
+static bool passes_input(const struct exec_options *options)
 {
-	int r = read_all(STDIN_FILENO, out);
-
-	need_strbuf(out);
-	if (r == 0 || r == -EBADF)
-		return -1;
-	complain("cannot read standard input: %s", strerrordesc_np(-r));
-	return EXEC_INFRASTRUCTURE;
+	return !options->no_stdin && (options->interactive || !isatty(STDIN_FILENO));
 }
 
-static int render_request(char **command, const struct exec_options *options, struct strbuf *out)
+static void render_request(char **command, const struct exec_options *options, struct strbuf *out)
 {
-	CLEANUP(strbuf_fini) struct strbuf input = STRBUF_INIT;
-	int code = options->no_stdin || isatty(STDIN_FILENO) ? -1 : read_stdin(&input);
-
-	if (code >= 0)
-		return code;
 	strbuf_adds(out, "{\"command\":[");
 	for (char **word = command; *word; word++) {
 		if (word != command)
@@ -101,39 +94,22 @@ static int render_request(char **command, const struct exec_options *options, st
 		strbuf_addf(out, ",\"env\":{%s}", options->env.data);
 	if (options->timeout >= 0)
 		strbuf_addf(out, ",\"timeout\":%.3f", options->timeout);
-	if (input.size) {
-		strbuf_adds(out, ",\"stdin_base64\":");
-		json_add_base64(out, input.data, input.size);
-	}
+	if (passes_input(options))
+		strbuf_adds(out, ",\"stdin_pipe\":true");
 	strbuf_adds(out, "}\n");
 	need_strbuf(out);
-	return -1;
 }
 
-/* Writes one stream as the command wrote it; says what the daemon had to cut. */
-static void put_stream(int fd, const cJSON *result, const char *name)
+/* The daemon keeps so much of a stream and no more. */
+static void tell_if_cut(const cJSON *result, const char *name, uint64_t shown)
 {
-	CLEANUP(strbuf_fini) struct strbuf raw = STRBUF_INIT;
 	const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(result, "metadata");
-	const char *text = json_text(result, name);
 	char key[32];
 
-	(void)snprintf(key, sizeof(key), "%s_base64", name);
-	if (*json_text(metadata, key)) {
-		const char *base64 = json_text(metadata, key);
-
-		(void)base64_decode(base64, strlen(base64), &raw, NULL);
-	} else {
-		strbuf_adds(&raw, text);
-	}
-	need_strbuf(&raw);
-	(void)put_bytes(fd, raw.data, raw.size);
-	(void)snprintf(key, sizeof(key), "%s_truncated", name);
-	if (json_is_true(metadata, key)) {
-		(void)snprintf(key, sizeof(key), "%s_bytes", name);
-		complain("%s was cut: %zu of %.0f bytes kept (max_output)", name, raw.size,
+	(void)snprintf(key, sizeof(key), "%s_bytes", name);
+	if (json_number(metadata, key) > (double)shown)
+		complain("%s was cut: %" PRIu64 " of %.0f bytes kept (max_spool)", name, shown,
 			json_number(metadata, key));
-	}
 }
 
 static int exit_code_of_result(const cJSON *result)
@@ -152,18 +128,19 @@ static int exit_code_of_result(const cJSON *result)
 	return code < 0 ? EXEC_SIGNAL_BASE - code : code;
 }
 
-static int show_result(const struct strbuf *reply, bool json, struct error *err)
+static int show_result(
+	const struct strbuf *reply, const struct relay_shown *shown, bool json, struct error *err)
 {
 	cJSON *result = json_parse_reply(reply);
 	int code;
 
 	if (!result)
-		return error_set(err, EIO, "the reply of run_command makes no sense");
+		return error_set(err, EIO, "the result of the command makes no sense");
 	if (json) {
 		(void)put_bytes(STDOUT_FILENO, reply->data, reply->size);
 	} else {
-		put_stream(STDOUT_FILENO, result, "stdout");
-		put_stream(STDERR_FILENO, result, "stderr");
+		tell_if_cut(result, "stdout", shown->out);
+		tell_if_cut(result, "stderr", shown->err);
 	}
 	code = exit_code_of_result(result);
 	cJSON_Delete(result);
@@ -177,26 +154,53 @@ static char **command_of(char **words)
 	return strcmp(words[1], "--") == 0 && words[2] ? words + 2 : words + 1;
 }
 
-static int run_in_lease(struct client *client, char **words, const struct exec_options *options)
+/* Starts it; appends the path of its directory. */
+static int start(struct client *client, char **words, const struct exec_options *options,
+	struct strbuf *ret_path, struct error *err)
 {
 	CLEANUP(strbuf_fini)
-	struct strbuf request = STRBUF_INIT, reply = STRBUF_INIT, path = STRBUF_INIT;
+	struct strbuf request = STRBUF_INIT, number = STRBUF_INIT, path = STRBUF_INIT;
+	int r = client_lease_path(words[0], "exec/new", &path, err);
+
+	if (r < 0)
+		return r;
+	render_request(command_of(words), options, &request);
+	r = client_ask(client, path.data, &request, &number, err);
+	if (r < 0)
+		return r;
+	strbuf_addf(ret_path, "%s/%.*s%.*s", client->mount, (int)(path.size - strlen("new")),
+		path.data, (int)strcspn(number.data, "\n"), number.data);
+	need_strbuf(ret_path);
+	return 0;
+}
+
+static int run_to_the_end(
+	struct client *client, char **words, const struct exec_options *options, struct error *err)
+{
+	CLEANUP(strbuf_fini) struct strbuf path = STRBUF_INIT, result = STRBUF_INIT;
+	struct relay_options relay = {.input = passes_input(options), .output = !options->json};
+	struct relay_shown shown = {0};
+	int r = start(client, words, options, &path, err);
+
+	if (r < 0)
+		return r;
+	relay.path = path.data;
+	r = relay_run(&relay, &shown, &result, err);
+	if (r == RELAY_CLOSED)
+		return EXEC_SIGNAL_BASE + SIGPIPE;
+	return r < 0 ? r : show_result(&result, &shown, options->json, err);
+}
+
+static int run_in_lease(struct client *client, char **words, const struct exec_options *options)
+{
 	struct error err = ERROR_NONE;
 	int code;
 
 	if (client_connect(client) != EXIT_DONE)
 		return EXEC_INFRASTRUCTURE;
-	code = render_request(command_of(words), options, &request);
+	code = run_to_the_end(client, words, options, &err);
 	if (code >= 0)
 		return code;
-	code = client_lease_path(words[0], "run_command", &path, &err);
-	if (code == 0)
-		code = client_ask(client, path.data, &request, &reply, &err);
-	if (code == 0) {
-		code = show_result(&reply, options->json, &err);
-		if (code >= 0)
-			return code;
-	}
 	if (err.code == ENOENT)
 		complain("no lease '%s' at '%s'; take one with  dressage create '%s'", words[0],
 			client->mount, words[0]);
@@ -219,14 +223,16 @@ static int run_exec(struct client *client, int argc, char **argv)
 const struct client_command exec_command = {
 	.name = "exec",
 	.arguments =
-		"TRAJECTORY [--cwd DIR] [--env NAME=VALUE] ... [--timeout SECONDS] [--no-stdin] [--json] -- COMMAND ...",
+		"TRAJECTORY [--cwd DIR] [--env NAME=VALUE] ... [--timeout SECONDS] [--interactive | --no-stdin] [--json] -- COMMAND ...",
 	.summary = "run a command in a lease",
 	.details =
 		"  --cwd DIR          where to run it; relative to /workspace, which is the default\n"
 		"  --env NAME=VALUE   adds a variable; may be given many times\n"
 		"  --timeout SECONDS  kill it after this: exit status 124\n"
-		"  --no-stdin, -n     do not pass standard input (which is read to its end first, unless it is a terminal)\n"
+		"  --no-stdin, -n     do not pass standard input\n"
+		"  --interactive, -i  pass standard input even if it is a terminal\n"
 		"  --json             print the CommandResult instead of the output\n\n"
+		"Output is shown as it comes; INT, TERM, HUP and QUIT go to all processes of the command.\n"
 		"The words after -- are the program and its arguments; no shell stands between (use: -- sh -c '...').\n"
 		"Exit status: the command's own; 124 timed out, 125 the sandbox or this program failed, 128+n killed by signal n.\n",
 	.run = run_exec,
