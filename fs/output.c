@@ -17,6 +17,8 @@
 #include "pool/spool.h"
 #include "providers/lease-exec.h"
 
+enum { AT_ONCE = 128 * 1024 }; /* bytes of one READ */
+
 struct output {
 	struct spool *spool;
 	_Atomic uint64_t read_end; /* where the last READ ended */
@@ -72,7 +74,7 @@ static bool pages_may_be_read(const struct spool *spool)
 bool output_read_at_once(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset,
 	const struct fuse_file_info *file)
 {
-	CLEANUP(freep) char *buffer = NULL;
+	char buffer[AT_ONCE]; /* on the stack, where it costs no page faults */
 	struct output *output;
 	ssize_t n;
 	bool end;
@@ -83,9 +85,8 @@ bool output_read_at_once(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t off
 		((struct handle *)(uintptr_t)file->fh)->output; // NOLINT(performance-no-int-to-ptr)
 	if (file->lock_owner == 0 && !pages_may_be_read(output->spool))
 		return false;
-	size = size_there(output->spool, (uint64_t)offset, size, &end);
-	buffer = size > 0 ? malloc(size) : NULL;
-	if (!buffer)
+	size = size_there(output->spool, (uint64_t)offset, size < AT_ONCE ? size : AT_ONCE, &end);
+	if (size == 0)
 		return false;
 	pthread_mutex_lock(&output->lock);
 	n = spool_read(&output->reader, buffer, size, (uint64_t)offset);

@@ -16,7 +16,7 @@
 #include "base/io.h"
 #include "tools/client.h"
 
-enum { BUFFER_SIZE = 128 * 1024 };
+enum { BUFFER_SIZE = 128 * 1024, READS_AT_ONCE = 16 };
 
 enum source { FROM_SIGNALS, FROM_INPUT, TO_COMMAND, FROM_STDOUT, FROM_STDERR, FROM_WAIT, SOURCES };
 
@@ -25,6 +25,7 @@ struct relay {
 	struct pollfd polled[SOURCES];
 	int fds[SOURCES]; /* -1: not there, or over */
 	struct relay_shown shown;
+	bool closed;     /* nobody takes what the command writes */
 	size_t size, at; /* of input: what is on its way to the command */
 	char input[BUFFER_SIZE], output[BUFFER_SIZE];
 };
@@ -147,7 +148,8 @@ static void feed(struct relay *relay)
 	}
 }
 
-static int show(struct relay *relay, enum source source, struct error *err)
+/* 1: something was there. */
+static int show_some(struct relay *relay, enum source source, struct error *err)
 {
 	int to = source == FROM_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
 	ssize_t n = read(relay->fds[source], relay->output, sizeof(relay->output));
@@ -162,9 +164,19 @@ static int show(struct relay *relay, enum source source, struct error *err)
 	}
 	*(source == FROM_STDOUT ? &relay->shown.out : &relay->shown.err) += (size_t)n;
 	if (put_bytes(to, relay->output, (size_t)n))
-		return 0;
-	send_signal(relay, "PIPE");
-	return RELAY_CLOSED;
+		return 1;
+	relay->closed = true;
+	return 0;
+}
+
+/* Asking poll(2) again costs more than a read: as long as there is more, within reason. */
+static int show(struct relay *relay, enum source source, struct error *err)
+{
+	int r = 1;
+
+	for (int i = 0; i < READS_AT_ONCE && r > 0; i++)
+		r = show_some(relay, source, err);
+	return r < 0 ? r : 0;
 }
 
 /* What is to be waited for now. */
@@ -208,7 +220,7 @@ static int pass_on(struct relay *relay, struct error *err)
 {
 	int r = 0;
 
-	while (r == 0 && !is_over(relay)) {
+	while (r == 0 && !relay->closed && !is_over(relay)) {
 		fill(relay);
 		if (poll(relay->polled, SOURCES, -1) < 0 && errno != EINTR)
 			return error_errno(err, errno, "cannot wait for the command");
@@ -230,6 +242,10 @@ int relay_run(const struct relay_options *options, struct relay_shown *ret_shown
 	r = open_all(relay, err);
 	if (r == 0)
 		r = pass_on(relay, err);
+	if (r == 0 && relay->closed) {
+		send_signal(relay, "PIPE");
+		r = RELAY_CLOSED;
+	}
 	if (r == 0) {
 		r = read_all(relay->fds[FROM_WAIT], out);
 		need_strbuf(out);
