@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 
-from harness import (DRESSAGE, PATIENCE, SANITIZED, Daemon, Scratch, case, check, contains, equal, eventually, fails_with, main, need, read_all,
+from harness import (DRESSAGE, PATIENCE, SANITIZED, Daemon, Scratch, Skip, case, check, contains, equal, eventually, fails_with, main, need, read_all,
                      run, sh, sleeps_with, test_environment)
 
 ECHO = 'while read -r line; do echo "$line"; done'  # says what it is told, a line at a time
@@ -440,6 +440,51 @@ def raw_bytes_come_as_they_are(d):
     equal(command.bytes('stdout'), b'\0\xff\xc3(\n\x1b[31m')
 
 
+@case
+def output_read_before_during_and_after_its_reader_went_away_is_one_stream(d):
+    d.mkdir('t')
+    command, feed = echoing(d, 't')
+    os.write(feed, b'before\n')
+    first = command.open('stdout')
+    equal(os.read(first, 100), b'before\n')
+    os.close(first)
+    os.write(feed, b'while nobody reads\n')
+    eventually(lambda: command.kept() == 26, 'the line is there')
+    second = command.open('stdout')
+    equal(read_exactly(second, 26), b'before\nwhile nobody reads\n')
+    os.write(feed, b'after\n')
+    equal(os.read(second, 100), b'after\n')
+    os.close(second)
+    os.close(feed)
+    equal(command.wait()['stdout'], 'before\nwhile nobody reads\nafter\n')
+
+
+CALLS = 'trace=writev,write,pread64,splice,sendmsg,recvmsg'  # and not those of a machine whose mounts change
+
+
+@case
+def a_silent_live_command_costs_its_readers_and_the_daemon_nothing():
+    strace = need('strace')
+    with Daemon(slots=1) as d:
+        d.mkdir('t')
+        command, feed = echoing(d, 't')
+        reader = follower('cat', command.path('stdout'))
+        try:
+            eventually(lambda: sleeps_with(command.path('stdout'), reader.pid), 'cat waits')
+            for pid in (d.pid, reader.pid):
+                done = run(['timeout', '2', strace, '-I1', '-f', '-qq', '-e', CALLS, '-o', f'{d.base}/calls', '-p', str(pid)])
+                with open(f'{d.base}/calls', encoding='utf-8', errors='replace') as f:
+                    calls = f.read().splitlines()
+                if not calls and 'ptrace' in done.stderr:
+                    raise Skip('strace is not allowed here')
+                check(len(calls) < 50, f'{len(calls)} calls: {calls[:60]}')
+            os.write(feed, b'x\n')
+            equal(reader.stdout.readline(), b'x\n')
+        finally:
+            stop(reader)
+        os.close(feed)
+
+
 # --- time ---
 
 
@@ -577,6 +622,20 @@ def a_writer_killed_in_mid_write_leaves_the_command_its_input_and_the_next_write
     os.write(keeper, b'x' * 1000)
     os.close(keeper)
     check(1000 <= int(command.wait()['stdout']) < 10000000, 'what was written')
+
+
+@case
+def random_bytes_go_in_by_stdin_and_come_out_by_stdout_as_they_were_and_the_daemon_stays_small(d):
+    d.mkdir('t')
+    command = Command(d, 't', 'cat', stdin_pipe=True)
+    with Scratch() as top:
+        with open(f'{top}/in', 'wb') as f:
+            f.write(os.urandom(SOME))
+        done = sh('cat "$1/in" > stdin & cat stdout > "$1/out"; wait; cmp "$1/in" "$1/out"', words=[top], cwd=command.top, timeout=2 * PATIENCE)
+        equal((done.returncode, done.stdout, done.stderr), (0, '', ''))
+    with open(f'/proc/{d.pid}/status', encoding='utf-8') as f:
+        peak = int(next(line for line in f if line.startswith('VmHWM')).split()[1])
+    check(SANITIZED or peak < 100 * 1024, f'the daemon has had {peak} KiB')
 
 
 @case
