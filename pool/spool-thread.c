@@ -315,7 +315,8 @@ static void adopt(struct spool *spool)
 	if (spool->pipe_fd < 0)
 		return;
 	spool->adopted = true;
-	DL_APPEND2(spool->spooler->adopted, spool_ref(spool), prev_adopted, next_adopted);
+	(void)spool_ref(spool); /* the macro below would do it many times */
+	DL_APPEND2(spool->spooler->adopted, spool, prev_adopted, next_adopted);
 	listen_to_pipe(spool, true);
 }
 

@@ -206,6 +206,30 @@ static void what_is_much_is_in_a_file_byte_for_byte_and_is_read_while_it_comes(v
 	WAIT_UNTIL(count_files() == 0);
 }
 
+static void many_at_once_leave_no_file_behind(void **state)
+{
+	enum { MANY = 20 };
+	struct spool *spools[MANY];
+	int fds[MANY];
+
+	for (unsigned i = 0; i < MANY; i++) {
+		spools[i] = make(BIG, &fds[i]);
+		write_bytes(fds[i], 0, 100000);
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		(void)close(fds[i]);
+		spool_finish(spools[i]);
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		WAIT_UNTIL(spool_finished(spools[i]));
+		assert_holds(spools[i], 100000);
+	}
+	assert_int_equal(count_files(), MANY);
+	for (unsigned i = 0; i < MANY; i++)
+		spool_unref(spools[i]);
+	WAIT_UNTIL(count_files() == 0);
+}
+
 static void beyond_the_cap_bytes_are_counted_and_the_writer_goes_on(void **state)
 {
 	struct spool *spool;
@@ -403,6 +427,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(what_is_little_makes_no_file),
 		CASE(what_is_much_is_in_a_file_byte_for_byte_and_is_read_while_it_comes),
+		CASE(many_at_once_leave_no_file_behind),
 		CASE(beyond_the_cap_bytes_are_counted_and_the_writer_goes_on),
 		CASE(who_needs_room_gets_that_of_an_older_one_or_is_cut),
 		CASE(what_comes_after_the_end_is_appended_and_counted_apart),
