@@ -443,12 +443,12 @@ def is_slot_dir(slots, top, name):
 
 
 # system calls that wait for what a file has to say: their number, and which argument is the file's descriptor
-READS = {'x86_64': {0: 0, 17: 0, 40: 1, 275: 0, 326: 0}, 'aarch64': {63: 0, 67: 0, 71: 1, 76: 0, 285: 0}}[platform.machine()]
+READS = {'x86_64': {0: 0, 1: 0, 17: 0, 40: 1, 275: 0, 326: 0}, 'aarch64': {63: 0, 64: 0, 67: 0, 71: 1, 76: 0, 285: 0}}[platform.machine()]
 POLLS = {'x86_64': (7, 271), 'aarch64': (73,)}[platform.machine()]  # theirs are in a list
 
 
 def sleeps_with(path, pid):
-    """Whether the process sleeps in a read of the file that the mount has not answered. (With the file open and asleep would not
+    """Whether the process sleeps in a read or write of the file that the mount has not answered. (With the file open and asleep would not
     do: it may be in open or fstat still.)"""
     fds = f'/proc/{pid}/fd'
     for task in os.listdir(f'/proc/{pid}/task'):
