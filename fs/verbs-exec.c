@@ -29,6 +29,7 @@ static void begin_new(struct job *job, const char *text, size_t size, bool json)
 	(void)json;
 	if (r == 0)
 		r = lease_exec_start(job->lease, &job->command, &exec, &err);
+	command_fini(&job->command); /* its input and script may be large, and the reply stays */
 	if (r == 0)
 		strbuf_addf(&job->reply, "%u\n", lease_exec_number(exec));
 	job_end(job, r, &err);

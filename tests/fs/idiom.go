@@ -4,13 +4,52 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// A command that runs: what is written to its stdin comes back from its stdout, a line at a time.
+func live(exec string) {
+	request, err := os.OpenFile(filepath.Join(exec, "new"), os.O_RDWR, 0)
+	must(err)
+	_, err = request.WriteString(`{"command": "while read -r l; do echo $l; done", "stdin_pipe": true}`)
+	must(err)
+	number, err := io.ReadAll(request)
+	must(err)
+	must(request.Close())
+	command := filepath.Join(exec, strings.TrimSpace(string(number)))
+	stdout, err := os.Open(filepath.Join(command, "stdout"))
+	must(err)
+	lines := bufio.NewReader(stdout)
+	stdin, err := os.OpenFile(filepath.Join(command, "stdin"), os.O_WRONLY, 0)
+	must(err)
+	for _, line := range []string{"one\n", "two\n"} {
+		_, err = stdin.WriteString(line)
+		must(err)
+		if got, err := lines.ReadString('\n'); err != nil || got != line {
+			panic(fmt.Sprintf("%v, got %q", err, got))
+		}
+	}
+	must(stdin.Close())
+	if rest, err := io.ReadAll(lines); err != nil || len(rest) != 0 {
+		panic(fmt.Sprintf("%v, got %q", err, rest))
+	}
+	must(stdout.Close())
+}
+
 func main() {
+	live(filepath.Join(filepath.Dir(os.Args[1]), "exec"))
 	f, err := os.OpenFile(os.Args[1], os.O_RDWR, 0)
 	if err != nil {
 		panic(err)

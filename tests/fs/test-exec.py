@@ -350,38 +350,6 @@ def splice_of_a_live_output_is_EINVAL_and_works_with_O_DIRECT_or_once_it_has_end
         os.close(fd)
 
 
-GO = '''package main
-import ("io"; "os")
-func main() {
-	f, err := os.Open(os.Args[1])
-	if err != nil { panic(err) }
-	if _, err = io.Copy(os.Stdout, f); err != nil { panic(err) }
-}
-'''
-
-
-@case
-def a_Go_program_reads_a_live_command(d):
-    go = need('go')
-    d.mkdir('t')
-    with Scratch() as top:
-        with open(f'{top}/read.go', 'w', encoding='utf-8') as f:
-            f.write(GO)
-        env = {'GOCACHE': os.environ.get('GOCACHE', '/tmp/.cache-go-dressagefs'), 'GO111MODULE': 'off', 'HOME': top, 'CGO_ENABLED': '0'}
-        built = run([go, 'build', '-o', f'{top}/read', f'{top}/read.go'], env=env, cwd=top, timeout=4 * PATIENCE)
-        equal((built.returncode, built.stderr), (0, ''))
-        command, feed = echoing(d, 't')
-        process = follower(f'{top}/read', command.path('stdout'))
-        try:
-            for line in (b'one\n', b'two\n'):
-                os.write(feed, line)
-                equal(process.stdout.readline(), line)
-            os.close(feed)
-            equal(process.communicate(timeout=PATIENCE), (b'', b''))
-        finally:
-            stop(process)
-
-
 @case
 def three_who_read_both_streams_while_they_are_written_get_every_byte(d):
     d.mkdir('t')
