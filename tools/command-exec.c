@@ -94,6 +94,8 @@ static void render_request(char **command, const struct exec_options *options, s
 		strbuf_addf(out, ",\"env\":{%s}", options->env.data);
 	if (options->timeout >= 0)
 		strbuf_addf(out, ",\"timeout\":%.3f", options->timeout);
+	if (!options->json) /* it is read from the streams, and need not be rendered too */
+		strbuf_adds(out, ",\"max_output_bytes\":0");
 	if (passes_input(options))
 		strbuf_adds(out, ",\"stdin_pipe\":true");
 	strbuf_adds(out, "}\n");

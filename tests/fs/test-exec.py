@@ -367,6 +367,34 @@ def three_who_read_both_streams_while_they_are_written_get_every_byte(d):
 
 
 @case
+def one_epoll_loop_reads_a_hundred_commands_and_every_line_is_whole_and_in_order(d):
+    wanted = b''.join(b'line %d\n' % n for n in range(200))
+    for lease in ('a', 'b'):
+        d.mkdir(lease)
+    script = 'n=0; while [ $n -lt 200 ]; do echo "line $n"; n=$((n + 1)); done'
+    fds = {}
+    for number in range(100):
+        fd = Command(d, 'ab'[number % 2], script).open('stdout', os.O_RDONLY | os.O_NONBLOCK)
+        fds[fd] = b''
+    left = set(fds)
+    with select.epoll() as epoll:
+        for fd in fds:
+            epoll.register(fd, select.EPOLLIN)
+        while left:
+            ready = epoll.poll(PATIENCE)
+            check(ready, f'{len(left)} are silent')
+            for fd, _ in ready:
+                part = os.read(fd, 65536)
+                fds[fd] += part
+                if not part:
+                    epoll.unregister(fd)
+                    left.remove(fd)
+    equal({text == wanted for text in fds.values()}, {True})
+    for fd in fds:
+        os.close(fd)
+
+
+@case
 def a_killed_reader_and_one_who_never_reads_hold_up_nobody(d):
     d.mkdir('t')
     command, feed = echoing(d, 't')
