@@ -96,6 +96,7 @@ const struct verb verb_exec_wait = {
 struct order {
 	int number;
 	bool leader;
+	unsigned rows, cols; /* not 0: a new size of its terminal, no signal */
 };
 
 static int parse_number(const char *word)
@@ -122,13 +123,27 @@ static int parse_signal(const char *word, int *ret_number, struct error *err)
 	return 0;
 }
 
+static int parse_winsize(const char *text, struct order *ret_order, struct error *err)
+{
+	unsigned rows, cols;
+	int end = -1;
+
+	if (sscanf(text, "winsize %5u %5u %n", &rows, &cols, &end) < 2 || end < 0 || text[end] ||
+		rows < 1 || rows > UINT16_MAX || cols < 1 || cols > UINT16_MAX)
+		return error_set(err, EINVAL,
+			"'%.100s': write winsize ROWS COLS, each from 1 to 65535", text);
+	ret_order->rows = rows;
+	ret_order->cols = cols;
+	return 0;
+}
+
 static int order_from_text(const char *text, struct order *ret_order, struct error *err)
 {
 	static const char leader[] = "leader:";
 	bool to_leader = strncmp(text, leader, strlen(leader)) == 0;
 
 	if (strncmp(text, "winsize", strlen("winsize")) == 0)
-		return error_set(err, ENOTTY, "this command has no terminal");
+		return parse_winsize(text, ret_order, err);
 	ret_order->leader = to_leader;
 	return parse_signal(to_leader ? text + strlen(leader) : text, &ret_order->number, err);
 }
@@ -164,6 +179,10 @@ static void render_order(const struct order *order, struct strbuf *out)
 	const char *name = sigabbrev_np(order->number);
 
 	(void)snprintf(digits, sizeof(digits), "%d", order->number);
+	if (order->rows) {
+		strbuf_addf(out, "{\"rows\":%u,\"cols\":%u}\n", order->rows, order->cols);
+		return;
+	}
 	strbuf_addc(out, '{');
 	json_add_text_key(out, "signal", name ? name : digits);
 	json_add_bool_key(out, "leader", order->leader);
@@ -177,7 +196,9 @@ static void begin_signal(struct job *job, const char *text, size_t size, bool js
 	int r = json ? order_from_json(text, size, &order, &err)
 		     : order_from_text(text, &order, &err);
 
-	if (r == 0)
+	if (r == 0 && order.rows)
+		r = lease_exec_resize(job->exec, (uint16_t)order.rows, (uint16_t)order.cols, &err);
+	else if (r == 0)
 		r = lease_exec_signal(job->exec, order.number, order.leader, &err);
 	if (r == 0)
 		render_order(&order, &job->reply);

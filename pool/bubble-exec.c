@@ -72,6 +72,8 @@ static int send_exec(struct bubble *bubble, const struct bubble_exec_options *op
 		request->flags |= INIT_EXEC_CGROUP_FD;
 		fds[message.fd_count++] = options->cgroup_fd;
 	}
+	if (options->tty)
+		request->flags |= INIT_EXEC_TTY;
 	if (options->own_memory)
 		request->flags |= INIT_EXEC_OWN_MEMORY;
 	if (bubble->join_fd >= 0) {

@@ -106,6 +106,7 @@ struct bubble_exec_options {
 	int stdin_fd, stdout_fd, stderr_fd;
 	int extra_fd;    /* becomes descriptor 3 of the command (a script's memfd); -1: none */
 	int cgroup_fd;   /* directory of its own cgroup; -1: none */
+	bool tty;        /* stdin_fd becomes its controlling terminal */
 	bool own_memory; /* INIT_EXEC_OWN_MEMORY; costs a tenth of a short command */
 };
 

@@ -18,15 +18,18 @@ struct error;
 struct spool;
 
 struct command {
-	char *script;        /* shell text, NUL-terminated; NULL: argv is used */
-	char **argv;         /* NULL-terminated, run without a shell; NULL: script is used */
-	char *cwd;           /* NULL: /workspace; a relative one is under /workspace */
-	char **env;          /* "NAME=value", NULL-terminated, added to the sandbox's own; of a name
+	char *script;      /* shell text, NUL-terminated; NULL: argv is used */
+	char **argv;       /* NULL-terminated, run without a shell; NULL: script is used */
+	char *cwd;         /* NULL: /workspace; a relative one is under /workspace */
+	char **env;        /* "NAME=value", NULL-terminated, added to the sandbox's own; of a name
 			 that stands twice the last counts; NULL: none */
-	char *stdin_data;    /* NULL: standard input is /dev/null */
-	size_t stdin_size;   /* bytes */
-	bool stdin_pipe;     /* more input follows, while it runs (exec/N/stdin) */
-	uint64_t timeout_ms; /* 0: none */
+	char *stdin_data;  /* NULL: standard input is /dev/null */
+	size_t stdin_size; /* bytes */
+	bool stdin_pipe;   /* more input follows, while it runs (exec/N/stdin) */
+	/* a terminal of this size is all three descriptors: what it shows is stdout, and stdin_pipe
+	 * is set; 0: none */
+	uint16_t tty_rows, tty_cols;
+	uint64_t timeout_ms;      /* 0: none */
 	uint64_t idle_timeout_ms; /* ended after so long without output; 0: never */
 	uint64_t max_output;      /* bytes of each stream kept for the reply */
 };

@@ -29,12 +29,17 @@ int exec_output_open(struct exec_output *output, const struct exec_options *opti
 	return r;
 }
 
+void exec_output_open_silent(struct exec_output *output, struct spool *spool)
+{
+	output->spool = spool ? spool_ref(spool) : NULL;
+}
+
 int exec_output_watch(struct exec_output *output, struct error *err)
 {
 	if (!output->spool)
 		return 0;
 	spool_listen(output->spool, &output->listener);
-	return spool_start(output->spool, err);
+	return spool_pipe_closed(output->spool) ? 0 : spool_start(output->spool, err);
 }
 
 bool exec_output_closed(const struct exec_output *output)

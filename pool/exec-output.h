@@ -20,6 +20,8 @@ struct exec_output {
 /* *ret_fd is the command's end. The listener is the caller's to fill, before it watches. */
 int exec_output_open(struct exec_output *output, const struct exec_options *options,
 	struct spool *spool, int *ret_fd, struct error *err);
+/* Nothing but what is said comes to it. The same. */
+void exec_output_open_silent(struct exec_output *output, struct spool *spool);
 int exec_output_watch(struct exec_output *output, struct error *err);
 bool exec_output_closed(const struct exec_output *output);
 /* Reads what is there now, if that is little. Tells nobody. */

@@ -20,6 +20,7 @@
 #include "pool/cgroup.h"
 #include "pool/exec-input.h"
 #include "pool/exec-output.h"
+#include "pool/exec-tty.h"
 #include "pool/script.h"
 
 enum { LATE_MS = 500 }; /* a timer that fires so late tells of a pause, not of time that passed */
@@ -46,6 +47,7 @@ struct exec {
 	struct loop_timer *timer;
 	uint64_t deadlines[DEADLINE_COUNT];
 	struct exec_input in;
+	struct exec_tty *tty; /* NULL: none */
 	struct exec_output out, err;
 	uint64_t idle_timeout_ms, kill_grace_ms, started_ms, leader_ended_ms;
 	uint64_t look_ms;   /* until the next look, after a kill */
@@ -184,6 +186,7 @@ void exec_destroy(struct exec *exec)
 	loop_timer_stop(exec->timer);
 	exec->hooks.can_feed = NULL;
 	exec_input_close(&exec->in);
+	exec_tty_close(exec->tty);
 	exec_output_forget(&exec->out);
 	exec_output_forget(&exec->err);
 	command_result_fini(&exec->result);
@@ -412,11 +415,35 @@ static int launch(
 			.stderr_fd = fds[2],
 			.extra_fd = words.script_fd,
 			.cgroup_fd = options->cgroup ? command_cgroup_fd(options->cgroup) : -1,
+			.tty = exec->tty != NULL,
 			.own_memory = options->memory_is_short,
 		},
 		&with_data, &exec->bubble_exec, err);
 	launch_words_fini(&words);
 	return r;
+}
+
+/* All three descriptors are the terminal, and what it shows is stdout. */
+static int open_tty(
+	struct exec *exec, const struct exec_options *options, int fds[3], struct error *err)
+{
+	struct exec_tty_options tty = {
+		.loop = options->loop,
+		.rows = options->command->tty_rows,
+		.cols = options->command->tty_cols,
+		.uid = options->uid,
+		.gid = options->gid,
+		.ready = handle_feedable,
+		.data = exec,
+	};
+	CLEANUP(closep) int output_fd = -1;
+	int r = exec_output_open(&exec->out, options, options->out, &output_fd, err);
+
+	if (r < 0)
+		return r;
+	exec_output_open_silent(&exec->err, options->err);
+	tty.output_fd = output_fd;
+	return exec_tty_open(&tty, &exec->tty, fds, err);
 }
 
 static int open_pipes(
@@ -439,8 +466,6 @@ static int open_pipes(
 		r = exec_output_open(&exec->out, options, options->out, &fds[1], err);
 	if (r == 0)
 		r = exec_output_open(&exec->err, options, options->err, &fds[2], err);
-	exec->out.listener = exec->err.listener =
-		(struct spool_listener){.changed = handle_output, .data = exec};
 	return r;
 }
 
@@ -483,6 +508,8 @@ static struct exec *exec_create(
 	exec->cgroup = options->cgroup;
 	exec->kill_grace_ms = options->kill_grace_ms;
 	exec->in.fd = -1;
+	exec->out.listener = exec->err.listener =
+		(struct spool_listener){.changed = handle_output, .data = exec};
 	command_result_init(&exec->result);
 	return exec;
 }
@@ -497,7 +524,10 @@ int exec_start(const struct exec_options *options, const struct exec_hooks *hook
 	if (!exec)
 		return -ENOMEM;
 	set_deadlines(exec, options->command);
-	r = open_pipes(exec, options, fds, err);
+	if (options->command->tty_rows)
+		r = open_tty(exec, options, fds, err);
+	else
+		r = open_pipes(exec, options, fds, err);
 	if (r == 0)
 		r = launch(exec, options, fds, err);
 	for (unsigned i = 0; i < 3; i++)
@@ -526,12 +556,24 @@ void exec_cancel(struct exec *exec)
 
 ssize_t exec_feed(struct exec *exec, const void *bytes, size_t size)
 {
+	if (exec->tty)
+		return exec_tty_feed(exec->tty, bytes, size);
 	return exec_input_feed(&exec->in, bytes, size);
 }
 
 void exec_feed_end(struct exec *exec)
 {
-	exec_input_end(&exec->in);
+	if (exec->tty)
+		exec_tty_feed_end(exec->tty);
+	else
+		exec_input_end(&exec->in);
+}
+
+int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct error *err)
+{
+	if (!exec->tty)
+		return error_set(err, ENOTTY, "this command has no terminal");
+	return exec_tty_resize(exec->tty, rows, cols, err);
 }
 
 int exec_signal(struct exec *exec, int number, bool leader_only, struct error *err)

@@ -75,6 +75,8 @@ void exec_feed_end(struct exec *exec);
 /* To its whole tree; without a cgroup to the process group of its leader. Or to the leader alone.
  * -ESRCH: it has ended. */
 int exec_signal(struct exec *exec, int number, bool leader_only, struct error *err);
+/* -ENOTTY: it has no terminal. */
+int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct error *err);
 /* The bubble is dead, or nobody waits any longer: ended() runs now if it has not yet, with the
  * output so far and this reason; the exec is freed. Accepts NULL. */
 void exec_abandon(struct exec *exec, enum reason reason);

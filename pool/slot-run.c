@@ -308,6 +308,11 @@ int slot_run_signal(struct operation *op, int number, bool leader_only, struct e
 	return exec_signal(((struct run *)op)->exec, number, leader_only, err);
 }
 
+int slot_run_resize(struct operation *op, uint16_t rows, uint16_t cols, struct error *err)
+{
+	return exec_resize(((struct run *)op)->exec, rows, cols, err);
+}
+
 void runs_serve(struct pool *pool)
 {
 	for (unsigned i = 0; i < pool->slot_count; i++)

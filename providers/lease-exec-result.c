@@ -138,7 +138,8 @@ static int begin_run(struct lease *lease, const struct command *command, struct 
 
 	if (command->stdin_pipe)
 		return error_set(err, EINVAL,
-			"'stdin_pipe' is for exec/new: nothing could be fed before the reply");
+			"'%s' is for exec/new: nothing could be fed before the reply",
+			command->tty_rows ? "tty" : "stdin_pipe");
 	r = lease_exec_start(lease, command, &run->exec, err);
 	if (r < 0)
 		return r;

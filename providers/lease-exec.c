@@ -313,6 +313,13 @@ static int exec_create(struct lease *lease, const struct command *command,
 	return 0;
 }
 
+static int check_tty(const struct lease *lease, const struct command *command, struct error *err)
+{
+	if (!command->tty_rows || lease->table->ops->resize)
+		return 0;
+	return error_set(err, EOPNOTSUPP, "'tty': commands of this provider have no terminals");
+}
+
 int lease_exec_start(struct lease *lease, const struct command *command,
 	struct lease_exec **ret_exec, struct error *err)
 {
@@ -321,6 +328,8 @@ int lease_exec_start(struct lease *lease, const struct command *command,
 	struct lease_exec *exec;
 	int r = lease_check_active(lease, err);
 
+	if (r == 0)
+		r = check_tty(lease, command, err);
 	if (r == 0)
 		r = exec_create(lease, command, &exec, err);
 	if (r < 0)
@@ -358,6 +367,17 @@ int lease_exec_signal(struct lease_exec *exec, int number, bool leader_only, str
 		return error_set(
 			err, EOPNOTSUPP, "commands of this provider cannot be sent signals");
 	return ops->signal(exec->op, number, leader_only, err);
+}
+
+int lease_exec_resize(struct lease_exec *exec, uint16_t rows, uint16_t cols, struct error *err)
+{
+	const struct sandbox_provider_ops *ops = exec->lease->table->ops;
+
+	if (!exec->command.tty_rows || !ops->resize)
+		return error_set(err, ENOTTY, "command %u has no terminal", exec->number);
+	if (!exec->op)
+		return error_set(err, ESRCH, "command %u has ended", exec->number);
+	return ops->resize(exec->op, rows, cols, err);
 }
 
 int lease_exec_remove(struct lease_exec *exec, struct error *err)

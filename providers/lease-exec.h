@@ -51,6 +51,8 @@ int lease_exec_start(struct lease *lease, const struct command *command,
 void lease_exec_cancel(struct lease_exec *exec);
 /* Sends a signal to all of its tree, or to its leader alone. -ESRCH: it has ended. */
 int lease_exec_signal(struct lease_exec *exec, int number, bool leader_only, struct error *err);
+/* Of its terminal. -ENOTTY: it has none; -ESRCH: it has ended. */
+int lease_exec_resize(struct lease_exec *exec, uint16_t rows, uint16_t cols, struct error *err);
 /* Removes one that has ended. Who has it open may go on reading. -EBUSY: it runs. */
 int lease_exec_remove(struct lease_exec *exec, struct error *err);
 

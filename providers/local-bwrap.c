@@ -316,6 +316,7 @@ const struct sandbox_provider_ops local_bwrap_ops = {
 	.feed = slot_run_feed,
 	.feed_end = slot_run_feed_end,
 	.signal = slot_run_signal,
+	.resize = slot_run_resize,
 	.destroy = local_bwrap_destroy,
 	.log = local_bwrap_log,
 	.url = local_bwrap_url,

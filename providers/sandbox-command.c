@@ -31,7 +31,7 @@ static const struct json_field command_fields[] = {
 	{"stdin_base64", JSON_STRING, AT(stdin_base64)},
 	{"max_output_bytes", JSON_INTEGER, AT(max_output_bytes), .min = 0, .max = OUTPUT_MAX},
 	{"stdin_pipe", JSON_BOOL, AT(stdin_pipe)},
-	{"tty", JSON_ANY, AT(tty)},
+	{"tty", JSON_OBJECT, AT(tty)},
 	{"idle_timeout", JSON_POSITIVE, AT(idle_timeout), .max = REQUEST_SECONDS_MAX},
 };
 #undef AT
@@ -164,6 +164,34 @@ static int decode_limits(const struct command_values *values, const struct confi
 	return command->cwd ? 0 : no_memory(err);
 }
 
+struct tty_values {
+	double rows, cols;
+};
+
+static const struct json_field tty_fields[] = {
+	{"rows", JSON_INTEGER, offsetof(struct tty_values, rows), .required = true, .min = 1,
+		.max = UINT16_MAX},
+	{"cols", JSON_INTEGER, offsetof(struct tty_values, cols), .required = true, .min = 1,
+		.max = UINT16_MAX},
+};
+
+static int decode_tty(const cJSON *object, struct command *command, struct error *err)
+{
+	struct tty_values values = {0};
+	int r = json_fields_read(
+		object, tty_fields, sizeof(tty_fields) / sizeof(tty_fields[0]), &values, err);
+
+	if (r < 0)
+		return error_wrap(err, "'tty'");
+	if (command->stdin_data)
+		return error_set(err, EINVAL,
+			"give 'tty' or 'stdin', not both: a terminal is fed through exec/N/stdin");
+	command->tty_rows = (uint16_t)values.rows;
+	command->tty_cols = (uint16_t)values.cols;
+	command->stdin_pipe = true;
+	return 0;
+}
+
 static int decode_json(const char *text, size_t size, const struct config *config,
 	struct command *command, struct error *err)
 {
@@ -184,8 +212,7 @@ static int decode_json(const char *text, size_t size, const struct config *confi
 		r = decode_stdin(&values, command, err);
 	command->stdin_pipe = values.stdin_pipe;
 	if (r == 0 && values.tty)
-		r = error_set(err, EOPNOTSUPP,
-			"'tty': this version has no terminals for commands; leave it out");
+		r = decode_tty(values.tty, command, err);
 	if (r == 0)
 		r = decode_limits(&values, config, command, err);
 	cJSON_Delete(object);

@@ -90,6 +90,7 @@ struct sandbox_provider_ops {
 	ssize_t (*feed)(struct operation *op, const void *bytes, size_t size);
 	void (*feed_end)(struct operation *op);
 	int (*signal)(struct operation *op, int number, bool leader_only, struct error *err);
+	int (*resize)(struct operation *op, uint16_t rows, uint16_t cols, struct error *err);
 	/*
 	 * Gives it back. Cannot fail: what cannot be killed now is remembered. Commands still
 	 * running end as lost, with this reason. gone (may be NULL) runs once, later, when it is

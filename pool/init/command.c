@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@ struct launch {
 	int fds[3], extra_fd, cgroup_fd, join_fd,
 		write_fd; /* closed here as soon as the child has its copies */
 	int result_fd;
+	bool tty;          /* descriptor 0 becomes the terminal of its session */
 	bool join_by_file; /* the child has to write itself into the cgroup */
 };
 
@@ -147,6 +149,8 @@ static void child_main(void *arg)
 	r = child_stdio(launch);
 	if (r < 0)
 		child_fail(launch, STEP_STDIO, r);
+	if (launch->tty)
+		(void)raw_call3(SYS_ioctl, 0, TIOCSCTTY, 0);
 	r = raw_call3(SYS_chdir, (long)launch->cwd, 0, 0);
 	if (r < 0)
 		child_fail(launch, STEP_CHDIR, r);
@@ -381,6 +385,8 @@ int command_start(const struct init_request *request, const char *payload, int *
 		command->launch = launch_create();
 	if (command && command->launch)
 		r = take_fds(command->launch, request->flags, fds, fd_count, &payload_fd);
+	if (r == 0)
+		command->launch->tty = request->flags & INIT_EXEC_TTY;
 	if (r < 0) {
 		close_all(fds, fd_count);
 		command_free(command);

@@ -100,6 +100,8 @@ enum init_exec_flags {
 	/* Made with a copy of init's memory: the OOM killer ends all who share what its victim has,
 	 * and a command may be the victim before it executes. */
 	INIT_EXEC_OWN_MEMORY = 1u << 4,
+	/* Its descriptor 0 becomes the terminal of its session. */
+	INIT_EXEC_TTY = 1u << 5,
 };
 
 enum init_socket_flags {
