@@ -28,8 +28,7 @@ struct exec_tty_options {
 	void *data;
 };
 
-/* The command's three descriptors, all of its end of the pty; on failure too, they are the caller's.
- */
+/* fds are the command's three descriptors, all its end of the pty; the caller's, on failure too. */
 int exec_tty_open(const struct exec_tty_options *options, struct exec_tty **ret_tty, int fds[3],
 	struct error *err);
 /* Hangs up. Tells nobody. Accepts NULL. */

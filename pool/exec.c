@@ -508,8 +508,8 @@ static struct exec *exec_create(
 	exec->cgroup = options->cgroup;
 	exec->kill_grace_ms = options->kill_grace_ms;
 	exec->in.fd = -1;
-	exec->out.listener = exec->err.listener =
-		(struct spool_listener){.changed = handle_output, .data = exec};
+	exec->out.listener.changed = exec->err.listener.changed = handle_output;
+	exec->out.listener.data = exec->err.listener.data = exec;
 	command_result_init(&exec->result);
 	return exec;
 }
@@ -556,9 +556,8 @@ void exec_cancel(struct exec *exec)
 
 ssize_t exec_feed(struct exec *exec, const void *bytes, size_t size)
 {
-	if (exec->tty)
-		return exec_tty_feed(exec->tty, bytes, size);
-	return exec_input_feed(&exec->in, bytes, size);
+	return exec->tty ? exec_tty_feed(exec->tty, bytes, size)
+			 : exec_input_feed(&exec->in, bytes, size);
 }
 
 void exec_feed_end(struct exec *exec)

@@ -99,7 +99,7 @@ int pool_restart_slot(struct pool *pool, unsigned number, struct error *err);
  */
 int slot_run(struct slot *slot, const struct command_run *run, struct operation **ret_op,
 	struct error *err);
-/* As exec_feed(), exec_feed_end(), exec_signal(), exec_resize() of exec.h, for what slot_run() gave. */
+/* As exec_feed() and the others of exec.h, for what slot_run() gave. */
 ssize_t slot_run_feed(struct operation *op, const void *bytes, size_t size);
 void slot_run_feed_end(struct operation *op);
 int slot_run_signal(struct operation *op, int number, bool leader_only, struct error *err);
