@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/loop.h"
 #include "fs/control.h"
 #include "fs/handle-private.h"
@@ -18,9 +18,11 @@
 #include "providers/lease-exec.h"
 
 enum { AT_ONCE = 128 * 1024 }; /* bytes of one READ */
+enum { SETTLING_SEC = 1 };
 
 struct output {
 	struct spool *spool;
+	bool settled;              /* when it was opened it had long been finished */
 	_Atomic uint64_t read_end; /* where the last READ ended */
 	pthread_mutex_t lock;      /* guards what follows; a leaf */
 	struct spool_reader reader;
@@ -35,10 +37,13 @@ static struct spool *spool_of(const struct node *node)
 struct output *output_open(const struct node *node)
 {
 	struct output *output = calloc(1, sizeof(*output));
+	double ended;
 
 	if (!output)
 		return NULL;
 	output->spool = spool_of(node);
+	ended = lease_exec_ended_at(node->exec);
+	output->settled = ended > 0 && unix_now() - ended > SETTLING_SEC;
 	output->reader = spool_reader(output->spool);
 	pthread_mutex_init(&output->lock, NULL);
 	return output;
@@ -65,10 +70,16 @@ static size_t size_there(const struct spool *spool, uint64_t offset, size_t size
 	return kept - offset < size ? (size_t)(kept - offset) : size;
 }
 
-/* Pages that are read now would be taken for all that there is. */
-static bool pages_may_be_read(const struct spool *spool)
+/*
+ * Where the size that the kernel knows ends, whoever reads pages takes for the end, and does not
+ * ask. So that has to be the last one: told since the output ended, and no answer of before may be
+ * on its way any more.
+ */
+static bool pages_may_be_read(const struct handle *handle)
 {
-	return spool_finished(spool);
+	const struct output *output = handle->output;
+
+	return output->settled && handle->inode->told_size == (off_t)spool_size(output->spool);
 }
 
 bool output_read_at_once(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset,
@@ -83,7 +94,7 @@ bool output_read_at_once(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t off
 		return false;
 	output =
 		((struct handle *)(uintptr_t)file->fh)->output; // NOLINT(performance-no-int-to-ptr)
-	if (file->lock_owner == 0 && !pages_may_be_read(output->spool))
+	if (file->lock_owner == 0)                              /* of pages */
 		return false;
 	size = size_there(output->spool, (uint64_t)offset, size < AT_ONCE ? size : AT_ONCE, &end);
 	if (size == 0)
@@ -215,7 +226,7 @@ static void cancel(struct request *request)
 
 void output_read(struct handle *handle, struct request *request)
 {
-	if (request->cached && !pages_may_be_read(handle->output->spool)) {
+	if (request->cached && !pages_may_be_read(handle)) {
 		request_reply_code(request, EINVAL);
 		return;
 	}

@@ -8,9 +8,9 @@
  * gets EAGAIN instead, and poll(2) tells when a READ at the place where the last one ended would
  * not wait.
  *
- * While more may come sendfile(2), splice(2) and maps are EINVAL, since they read pages and cannot
- * wait: programs that use them fall back to read(2). A descriptor with O_DIRECT can be spliced all
- * the same.
+ * While more may come, and until a while after, sendfile(2), splice(2) and maps are EINVAL, since
+ * they read pages and cannot wait: programs that use them fall back to read(2). A descriptor with
+ * O_DIRECT can be spliced all the same.
  *
  * Threads: loop, except output_read_at_once().
  */
