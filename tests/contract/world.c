@@ -83,6 +83,24 @@ static void handle_changed(void *data, struct lease *lease)
 	loop_stop(world->loop);
 }
 
+void await_exec(struct world *world, struct lease_exec *exec, enum lease_exec_state state)
+{
+	patience_start(world);
+	while (lease_exec_state(exec) != state && !world->impatient)
+		loop_run(world->loop);
+	assert_string_equal(
+		lease_exec_state_name(lease_exec_state(exec)), lease_exec_state_name(state));
+}
+
+static void handle_exec_changed(void *data, struct lease_exec *exec, unsigned changes)
+{
+	struct world *world = data;
+
+	(void)exec;
+	(void)changes;
+	loop_stop(world->loop);
+}
+
 /* set-up */
 
 struct begun {
@@ -120,7 +138,8 @@ static void load_config(struct world *world)
 int world_setup_idle(void **state)
 {
 	struct world *world = calloc(1, sizeof(*world));
-	struct lease_hooks hooks = {.changed = handle_changed, .data = world};
+	struct lease_hooks hooks = {
+		.changed = handle_changed, .exec_changed = handle_exec_changed, .data = world};
 	struct error err = ERROR_NONE;
 
 	*state = world;

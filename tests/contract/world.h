@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/loop.h"
 #include "base/operation.h"
+#include "providers/lease-exec.h"
 #include "providers/lease.h"
 
 struct world {
@@ -71,6 +72,8 @@ bool world_is_fake(void);
 void await(struct world *world, const bool *flag);
 /* Runs the loop until the lease is in the state. */
 void await_state(struct world *world, struct lease *lease, enum lease_state state);
+/* The same of a command. */
+void await_exec(struct world *world, struct lease_exec *exec, enum lease_exec_state state);
 void world_stop(struct world *world);
 /* Begins to start an idle one and stops it at once. */
 void world_start_and_stop(struct world *world);
