@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* dressage: the mount from a command line. Everything here can be done with echo, cat, mkdir and
  * rmdir as well. */
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/utf8.h"
 #include "tools/client.h"
@@ -102,11 +104,23 @@ static bool are_text(char **words)
 	return true;
 }
 
+/* A file that is opened must not become standard output because that was closed: the place is held
+ * by what can be neither read nor written. */
+static bool open_standard_files(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_PATH | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	return fd >= 0 && close(fd) == 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct client client = {0};
 	const struct client_command *command;
-	int code = parse_options(argc, argv, &client);
+	int code = open_standard_files() ? parse_options(argc, argv, &client) : EXIT_REFUSED;
 
 	if (code >= 0)
 		return code;

@@ -3,32 +3,63 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "tools/client.h"
+#include "tools/terminal.h"
 
-enum { BUFFER_SIZE = 128 * 1024, READS_AT_ONCE = 16 };
+enum {
+	BUFFER_SIZE = 128 * 1024,
+	READS_AT_ONCE = 16, /* before signals and input have their turn */
+	PATIENCE_MS = 2000, /* with a command that was told to end */
+};
 
-enum source { FROM_SIGNALS, FROM_INPUT, TO_COMMAND, FROM_STDOUT, FROM_STDERR, FROM_WAIT, SOURCES };
+enum polled { SIGNALS, INPUT, COMMAND, OUT, ERR, WAIT, POLLED };
+
+/* One of the command's outputs, on its way to ours. */
+struct stream {
+	int from; /* -1: it is over */
+	int to;
+	bool waits; /* a write to it may have to wait: a pipe, a socket, a terminal */
+	bool owned; /* `to` is our own descriptor for it */
+	uint64_t shown;
+	size_t size, at;
+	char bytes[BUFFER_SIZE];
+};
 
 struct relay {
 	const struct relay_options *options;
-	struct pollfd polled[SOURCES];
-	int fds[SOURCES]; /* -1: not there, or over */
-	struct relay_shown shown;
-	bool closed;     /* nobody takes what the command writes */
+	struct pollfd polled[POLLED];
+	int signals, command, wait; /* -1: not there, or over */
+	bool input_open, ended;
+	int failed;      /* of our output: errno */
+	int interrupts;  /* INT so far */
+	int64_t kill_at; /* monotonic ms; 0: never */
 	size_t size, at; /* of input: what is on its way to the command */
-	char input[BUFFER_SIZE], output[BUFFER_SIZE];
+	char input[BUFFER_SIZE];
+	struct stream out, err;
 };
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 static int open_at(const struct relay *relay, const char *name, int flags, struct error *err)
 {
@@ -41,83 +72,146 @@ static int open_at(const struct relay *relay, const char *name, int flags, struc
 	return fd < 0 ? error_errno(err, errno, "cannot open '%s'", path.data) : fd;
 }
 
-static void end(struct relay *relay, enum source source)
+static void end(int *fd)
 {
-	closep(&relay->fds[source]);
-	relay->fds[source] = -1;
+	closep(fd);
+	*fd = -1;
 }
 
-static void end_all(struct relay *relay)
+/* signals */
+
+static sigset_t forwarded_signals(const struct terminal *terminal)
 {
-	for (enum source source = 0; source < SOURCES; source++)
-		if (source != FROM_INPUT) /* is not ours */
-			end(relay, source);
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigaddset(&set, SIGQUIT);
+	if (terminal) {
+		(void)sigaddset(&set, SIGWINCH);
+		(void)sigaddset(&set, SIGTSTP);
+		(void)sigaddset(&set, SIGCONT);
+	}
+	return set;
 }
 
-static int watch_signals(struct error *err)
+void relay_catch_signals(const struct terminal *terminal)
 {
-	sigset_t forwarded, blocked;
-	int fd;
+	sigset_t blocked = forwarded_signals(terminal);
 
-	(void)sigemptyset(&forwarded);
-	(void)sigaddset(&forwarded, SIGINT);
-	(void)sigaddset(&forwarded, SIGTERM);
-	(void)sigaddset(&forwarded, SIGHUP);
-	(void)sigaddset(&forwarded, SIGQUIT);
-	blocked = forwarded;
 	(void)sigaddset(&blocked, SIGPIPE); /* EPIPE tells */
 	(void)sigprocmask(SIG_BLOCK, &blocked, NULL);
-	fd = signalfd(-1, &forwarded, SFD_CLOEXEC | SFD_NONBLOCK);
-	return fd < 0 ? error_errno(err, errno, "cannot wait for signals") : fd;
 }
 
-static int open_all(struct relay *relay, struct error *err)
+static void tell_command(const struct relay *relay, const char *line)
 {
-	static const struct {
-		enum source source;
-		const char *name;
-		int flags;
-	} files[] = {
-		{FROM_STDOUT, "stdout", O_RDONLY | O_NONBLOCK},
-		{FROM_STDERR, "stderr", O_RDONLY | O_NONBLOCK},
-		{TO_COMMAND, "stdin", O_WRONLY | O_NONBLOCK},
-		{FROM_WAIT, "wait", O_RDONLY},
-	};
-	const bool wanted[] = {
-		relay->options->output, relay->options->output, relay->options->input, true};
-
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		int fd = wanted[i] ? open_at(relay, files[i].name, files[i].flags, err) : -1;
-
-		if (wanted[i] && fd < 0)
-			return fd;
-		relay->fds[files[i].source] = fd;
-	}
-	if (relay->options->input)
-		relay->fds[FROM_INPUT] = STDIN_FILENO;
-	relay->fds[FROM_SIGNALS] = watch_signals(err);
-	return relay->fds[FROM_SIGNALS] < 0 ? -err->code : 0;
-}
-
-static void send_signal(const struct relay *relay, const char *name)
-{
-	struct error err = ERROR_NONE;
-	int fd = open_at(relay, "signal", O_WRONLY, &err);
-	char line[32];
+	int fd = open_at(relay, "signal", O_WRONLY, NULL);
 
 	if (fd < 0) /* it has gone: so has the command */
 		return;
-	(void)snprintf(line, sizeof(line), "%s\n", name);
 	(void)write_all(fd, line, strlen(line)); /* fails when it has ended */
 	(void)close(fd);
 }
 
-static void forward_signals(const struct relay *relay)
+static void give_it_time_to_end(struct relay *relay)
+{
+	if (!relay->kill_at)
+		relay->kill_at = now_ms() + PATIENCE_MS;
+}
+
+static void forward(struct relay *relay, int number)
+{
+	char line[32];
+
+	if (number == SIGINT && ++relay->interrupts > 1)
+		number = SIGKILL;
+	(void)snprintf(line, sizeof(line), "%s\n", sigabbrev_np(number));
+	tell_command(relay, line);
+	if (!relay->options->terminal || (number != SIGTERM && number != SIGHUP))
+		return;
+	if (number == SIGTERM) /* an interactive shell is deaf to it */
+		tell_command(relay, "HUP\n");
+	give_it_time_to_end(relay);
+}
+
+static void tell_size(const struct relay *relay)
+{
+	unsigned rows, columns;
+	char line[64];
+
+	terminal_size(relay->options->terminal, &rows, &columns);
+	(void)snprintf(line, sizeof(line), "winsize %u %u\n", rows, columns);
+	tell_command(relay, line);
+}
+
+/* Stops here, as the signal would have it, with the terminal as its owner knows it. */
+static void stop(const struct relay *relay)
+{
+	sigset_t tstp;
+
+	terminal_restore(relay->options->terminal);
+	(void)sigemptyset(&tstp);
+	(void)sigaddset(&tstp, SIGTSTP);
+	(void)raise(SIGTSTP);
+	(void)sigprocmask(SIG_UNBLOCK, &tstp, NULL);
+	(void)sigprocmask(SIG_BLOCK, &tstp, NULL);
+}
+
+static int handle_signal(struct relay *relay, int number, struct error *err)
+{
+	switch (number) {
+	case SIGWINCH:
+		tell_size(relay);
+		return 0;
+	case SIGTSTP:
+		stop(relay);
+		return terminal_make_raw(relay->options->terminal, err);
+	case SIGCONT:
+		tell_size(relay);
+		return terminal_make_raw(relay->options->terminal, err);
+	default:
+		forward(relay, number);
+		return 0;
+	}
+}
+
+static int handle_signals(struct relay *relay, struct error *err)
 {
 	struct signalfd_siginfo info;
+	int r = 0;
 
-	while (read(relay->fds[FROM_SIGNALS], &info, sizeof(info)) == sizeof(info))
-		send_signal(relay, sigabbrev_np((int)info.ssi_signo));
+	while (r == 0 && read(relay->signals, &info, sizeof(info)) == sizeof(info))
+		r = handle_signal(relay, (int)info.ssi_signo, err);
+	return r;
+}
+
+/* input */
+
+static void end_input(struct relay *relay)
+{
+	relay->input_open = false;
+	relay->at = relay->size = 0;
+	end(&relay->command);
+}
+
+static void feed(struct relay *relay)
+{
+	while (relay->at < relay->size) {
+		ssize_t n =
+			write(relay->command, relay->input + relay->at, relay->size - relay->at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0) { /* it reads no more */
+			end_input(relay);
+			return;
+		}
+		relay->at += (size_t)n;
+	}
 }
 
 static void read_input(struct relay *relay)
@@ -126,134 +220,270 @@ static void read_input(struct relay *relay)
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
+	if (n <= 0) {
+		end_input(relay);
+		return;
+	}
 	relay->at = 0;
-	relay->size = n > 0 ? (size_t)n : 0;
-	if (relay->size == 0) {
-		relay->fds[FROM_INPUT] = -1;
-		end(relay, TO_COMMAND);
-	}
+	relay->size = (size_t)n;
+	feed(relay);
 }
 
-static void feed(struct relay *relay)
-{
-	ssize_t n =
-		write(relay->fds[TO_COMMAND], relay->input + relay->at, relay->size - relay->at);
+/* output */
 
-	if (n >= 0) {
-		relay->at += (size_t)n;
-	} else if (errno != EAGAIN && errno != EINTR) { /* it reads no more */
-		relay->fds[FROM_INPUT] = -1;
-		relay->at = relay->size = 0;
-		end(relay, TO_COMMAND);
-	}
+/* What others share must not become O_NONBLOCK; a terminal can be opened once more. */
+static void open_own(struct stream *stream, int fd)
+{
+	char path[32];
+	struct stat st;
+	int again;
+
+	stream->to = fd;
+	if (fstat(fd, &st) < 0)
+		return;
+	stream->waits = S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode);
+	if (!isatty(fd))
+		return;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (again < 0)
+		return;
+	stream->to = again;
+	stream->owned = true;
 }
 
-/* 1: something was there. */
-static int show_some(struct relay *relay, enum source source, struct error *err)
+/* Does not wait; -1 with EAGAIN. */
+static ssize_t write_some(const struct stream *stream)
 {
-	int to = source == FROM_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
-	ssize_t n = read(relay->fds[source], relay->output, sizeof(relay->output));
+	struct iovec rest = {(char *)stream->bytes + stream->at, stream->size - stream->at};
+	struct pollfd ready = {.fd = stream->to, .events = POLLOUT};
+	ssize_t n;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	if (n < 0)
-		return error_errno(err, errno, "cannot read the command's output");
-	if (n == 0) {
-		end(relay, source);
-		return 0;
+	if (!stream->waits)
+		return write(stream->to, rest.iov_base, rest.iov_len);
+	n = pwritev2(stream->to, &rest, 1, -1, RWF_NOWAIT);
+	if (n >= 0 || (errno != EOPNOTSUPP && errno != EINVAL))
+		return n;
+	/* an older kernel: a pipe that is ready takes so much at once */
+	if (poll(&ready, 1, 0) == 0) {
+		errno = EAGAIN;
+		return -1;
 	}
-	*(source == FROM_STDOUT ? &relay->shown.out : &relay->shown.err) += (size_t)n;
-	if (put_bytes(to, relay->output, (size_t)n))
-		return 1;
-	relay->closed = true;
+	return write(stream->to, rest.iov_base, rest.iov_len < PIPE_BUF ? rest.iov_len : PIPE_BUF);
+}
+
+/* Nobody takes what it writes: as in a pipeline it is told, and not suffered for long. */
+static void fail_output(struct relay *relay, int code)
+{
+	if (relay->failed)
+		return;
+	relay->failed = code;
+	tell_command(relay, "PIPE\n");
+	give_it_time_to_end(relay);
+}
+
+static void flush(struct relay *relay, struct stream *stream)
+{
+	while (stream->at < stream->size && !relay->failed) {
+		ssize_t n = write_some(stream);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0)
+			fail_output(relay, errno);
+		else
+			stream->at += (size_t)n;
+	}
+	if (!relay->failed)
+		stream->shown += stream->size;
+	stream->at = stream->size = 0;
+}
+
+/* Passes on what is there. */
+static int pump(struct relay *relay, struct stream *stream, struct error *err)
+{
+	flush(relay, stream);
+	for (int i = 0; i < READS_AT_ONCE && stream->size == 0; i++) {
+		ssize_t n = read(stream->from, stream->bytes, sizeof(stream->bytes));
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		if (n < 0)
+			return error_errno(err, errno, "cannot read the command's output");
+		if (n == 0) {
+			end(&stream->from);
+			return 0;
+		}
+		stream->size = (size_t)n;
+		flush(relay, stream);
+	}
 	return 0;
 }
 
-/* Asking poll(2) again costs more than a read: as long as there is more, within reason. */
-static int show(struct relay *relay, enum source source, struct error *err)
-{
-	int r = 1;
+/* the loop */
 
-	for (int i = 0; i < READS_AT_ONCE && r > 0; i++)
-		r = show_some(relay, source, err);
-	return r < 0 ? r : 0;
+static bool outputs_are_over(const struct relay *relay)
+{
+	return relay->out.from < 0 && relay->err.from < 0;
 }
 
-/* What is to be waited for now. */
-static void fill(struct relay *relay)
+static void watch(struct relay *relay, enum polled which, int fd, short events)
 {
-	bool fed = relay->at == relay->size;
+	relay->polled[which] = (struct pollfd){.fd = fd, .events = events};
+}
 
-	for (enum source source = 0; source < SOURCES; source++) {
-		relay->polled[source].fd = relay->fds[source];
-		relay->polled[source].events = source == TO_COMMAND ? POLLOUT : POLLIN;
-	}
-	relay->polled[fed ? TO_COMMAND : FROM_INPUT].fd = -1;
-	if (relay->options->output)
-		relay->polled[FROM_WAIT].fd = -1; /* the ends of the outputs tell */
+static void watch_stream(struct relay *relay, enum polled which, const struct stream *stream)
+{
+	bool is_full = stream->size > 0;
+
+	watch(relay, which, is_full ? stream->to : stream->from, is_full ? POLLOUT : POLLIN);
+}
+
+/* Waits for what can be gone on with now. */
+static int wait_for_something(struct relay *relay, struct error *err)
+{
+	bool is_fed = relay->at == relay->size;
+	int64_t left = relay->kill_at ? relay->kill_at - now_ms() : -1;
+
+	watch(relay, SIGNALS, relay->signals, POLLIN);
+	watch(relay, INPUT, relay->input_open && is_fed ? STDIN_FILENO : -1, POLLIN);
+	watch(relay, COMMAND, is_fed ? -1 : relay->command, POLLOUT);
+	watch_stream(relay, OUT, &relay->out);
+	watch_stream(relay, ERR, &relay->err);
+	watch(relay, WAIT, outputs_are_over(relay) ? relay->wait : -1, POLLIN);
+	if (relay->kill_at && left < 0)
+		left = 0;
+	if (poll(relay->polled, POLLED, (int)left) < 0 && errno != EINTR)
+		return error_errno(err, errno, "cannot wait for the command");
+	return 0;
 }
 
 static int handle(struct relay *relay, struct error *err)
 {
 	int r = 0;
 
-	if (relay->polled[FROM_SIGNALS].revents)
-		forward_signals(relay);
-	if (relay->polled[FROM_INPUT].revents)
+	if (relay->polled[SIGNALS].revents)
+		r = handle_signals(relay, err);
+	if (relay->polled[INPUT].revents)
 		read_input(relay);
-	if (relay->polled[TO_COMMAND].revents)
+	if (relay->polled[COMMAND].revents)
 		feed(relay);
-	for (enum source source = FROM_STDOUT; source <= FROM_STDERR && r == 0; source++)
-		if (relay->polled[source].revents)
-			r = show(relay, source, err);
+	if (r == 0 && relay->polled[OUT].revents)
+		r = pump(relay, &relay->out, err);
+	if (r == 0 && relay->polled[ERR].revents)
+		r = pump(relay, &relay->err, err);
+	relay->ended = relay->polled[WAIT].revents != 0;
+	if (relay->kill_at && now_ms() >= relay->kill_at) {
+		tell_command(relay, "KILL\n");
+		relay->kill_at = 0;
+	}
 	return r;
 }
 
-static bool is_over(const struct relay *relay)
+static int read_result(const struct relay *relay, struct strbuf *out, struct error *err)
 {
-	if (relay->options->output)
-		return relay->fds[FROM_STDOUT] < 0 && relay->fds[FROM_STDERR] < 0;
-	return relay->polled[FROM_WAIT].revents != 0;
+	int r = read_all(relay->wait, out);
+
+	need_strbuf(out);
+	return r < 0 ? error_errno(err, -r, "cannot read the command's result") : 0;
 }
 
-static int pass_on(struct relay *relay, struct error *err)
+static int pass_on(struct relay *relay, struct strbuf *out, struct error *err)
 {
 	int r = 0;
 
-	while (r == 0 && !relay->closed && !is_over(relay)) {
-		fill(relay);
-		if (poll(relay->polled, SOURCES, -1) < 0 && errno != EINTR)
-			return error_errno(err, errno, "cannot wait for the command");
-		r = handle(relay, err);
+	while (r == 0 && !relay->ended) {
+		r = wait_for_something(relay, err);
+		if (r == 0)
+			r = handle(relay, err);
 	}
+	return r == 0 ? read_result(relay, out, err) : r;
+}
+
+/* beginning and end */
+
+static int open_file(
+	const struct relay *relay, const char *name, int flags, int *ret_fd, struct error *err)
+{
+	int fd = open_at(relay, name, flags, err);
+
+	if (fd < 0)
+		return fd;
+	*ret_fd = fd;
+	return 0;
+}
+
+static int open_files(struct relay *relay, struct error *err)
+{
+	int r = open_file(relay, "wait", O_RDONLY, &relay->wait, err);
+
+	if (r == 0 && relay->options->input)
+		r = open_file(relay, "stdin", O_WRONLY | O_NONBLOCK, &relay->command, err);
+	if (r < 0 || !relay->options->output)
+		return r;
+	r = open_file(relay, "stdout", O_RDONLY | O_NONBLOCK, &relay->out.from, err);
+	if (r == 0)
+		r = open_file(relay, "stderr", O_RDONLY | O_NONBLOCK, &relay->err.from, err);
 	return r;
 }
 
-int relay_run(const struct relay_options *options, struct relay_shown *ret_shown,
-	struct strbuf *out, struct error *err)
+static int open_all(struct relay *relay, struct error *err)
+{
+	const sigset_t signals = forwarded_signals(relay->options->terminal);
+	int r = open_files(relay, err);
+
+	if (r < 0)
+		return r;
+	relay->input_open = relay->options->input;
+	relay->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (relay->signals < 0)
+		return error_errno(err, errno, "cannot wait for signals");
+	open_own(&relay->out, STDOUT_FILENO);
+	open_own(&relay->err, STDERR_FILENO);
+	return relay->options->terminal ? terminal_make_raw(relay->options->terminal, err) : 0;
+}
+
+static struct relay *relay_create(const struct relay_options *options)
 {
 	struct relay *relay = calloc(1, sizeof(*relay));
-	int r;
 
 	need_memory(relay);
 	relay->options = options;
-	for (enum source source = 0; source < SOURCES; source++)
-		relay->fds[source] = -1;
-	r = open_all(relay, err);
-	if (r == 0)
-		r = pass_on(relay, err);
-	if (r == 0 && relay->closed) {
-		send_signal(relay, "PIPE");
-		r = RELAY_CLOSED;
-	}
-	if (r == 0) {
-		r = read_all(relay->fds[FROM_WAIT], out);
-		need_strbuf(out);
-		if (r < 0)
-			(void)error_errno(err, -r, "cannot read the command's result");
-	}
-	*ret_shown = relay->shown;
-	end_all(relay);
+	relay->signals = relay->command = relay->wait = -1;
+	relay->out.from = relay->err.from = -1;
+	return relay;
+}
+
+static void relay_destroy(struct relay *relay)
+{
+	end(&relay->signals);
+	end(&relay->command);
+	end(&relay->wait);
+	end(&relay->out.from);
+	end(&relay->err.from);
+	if (relay->out.owned)
+		end(&relay->out.to);
+	if (relay->err.owned)
+		end(&relay->err.to);
 	free(relay);
+}
+
+int relay_run(const struct relay_options *options, struct relay_result *ret_result,
+	struct strbuf *out, struct error *err)
+{
+	struct relay *relay = relay_create(options);
+	int r = open_all(relay, err);
+
+	if (r == 0)
+		r = pass_on(relay, out, err);
+	if (r < 0)
+		tell_command(relay, "KILL\n");
+	if (options->terminal)
+		terminal_restore(options->terminal);
+	*ret_result = (struct relay_result){
+		.out = relay->out.shown, .err = relay->err.shown, .failed = relay->failed};
+	relay_destroy(relay);
 	return r;
 }

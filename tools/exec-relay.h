@@ -11,27 +11,29 @@
 
 struct error;
 struct strbuf;
-
-/* Bytes that were given on. */
-struct relay_shown {
-	uint64_t out, err;
-};
+struct terminal;
 
 struct relay_options {
 	const char *path; /* of the command's directory */
-	bool input;       /* pass standard input; else the command has none */
-	bool output;      /* show both streams as they come; else only wait for the end */
+	struct terminal
+		*terminal; /* the command has one, and is to have this one's keys; or NULL */
+	bool input;        /* pass standard input; else the command has none */
+	bool output;       /* show both streams as they come; else only wait for the end */
 };
 
-/* Of relay_run(): standard output or error is closed, as for a writer that gets SIGPIPE. */
-enum { RELAY_CLOSED = 1 };
+struct relay_result {
+	uint64_t out, err; /* bytes that were given on */
+	int failed;        /* errno: nobody took the output (EPIPE), so the command was ended */
+};
+
+/* Before the command is started: signals are then for it, not for this program, for good. */
+void relay_catch_signals(const struct terminal *terminal);
 
 /*
- * Passes bytes both ways, and INT, TERM, HUP and QUIT to all of the command's processes, until it
- * has ended; then appends its CommandResult. RELAY_CLOSED: the command was sent PIPE, and goes its
- * own way. Blocks those signals for good.
+ * Passes bytes both ways, and signals to all of the command's processes, until it has ended; then
+ * appends its CommandResult. Whatever goes wrong, no command is left running.
  */
-int relay_run(const struct relay_options *options, struct relay_shown *ret_shown,
+int relay_run(const struct relay_options *options, struct relay_result *ret_result,
 	struct strbuf *out, struct error *err);
 
 #endif
