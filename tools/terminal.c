@@ -115,6 +115,7 @@ static void end_guard(struct terminal *terminal)
 int terminal_make_raw(struct terminal *terminal, struct error *err)
 {
 	if (!terminal->is_raw) {
+		(void)tcdrain(STDIN_FILENO); /* stops in the background, where they are a shell's */
 		if (tcgetattr(STDIN_FILENO, &terminal->saved) < 0)
 			return error_errno(err, errno, "cannot read the terminal's modes");
 		terminal->raw = terminal->saved;

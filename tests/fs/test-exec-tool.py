@@ -352,10 +352,18 @@ def the_terminal_is_as_it_was_even_after_KILL_and_a_crash(d):
             eventually(terminal.is_as_before, 'the terminal is as it was')
 
 
+def is_stopped(parent):
+    """Whether the child of that process is."""
+    with open(f'/proc/{parent}/task/{parent}/children', encoding='ascii') as f:
+        child = f.read().split()[0]
+    with open(f'/proc/{child}/stat', encoding='ascii') as f:
+        return f.read().rpartition(')')[2].split()[0] == 'T'
+
+
 @case
 def a_stop_gives_the_terminal_back_and_going_on_takes_it_again(d):
     d.mkdir('t')
-    shell = 'set -m; "$@"; echo "stopped $?"; stty -a; read line; fg >/dev/null; echo "ended $?"'
+    shell = 'set -m; "$@"; echo "stopped $?"; stty -a; stty -echo; bg >&2; echo "in the background"; read line; stty echo; fg >/dev/null; echo "ended $?"'
     tool = (DRESSAGE, '--mount', d.mnt, 'exec', '-it', 't', '--', 'sh', '-c', 'echo up; read line; echo "<$line>"; exit 4')
     with Terminal('bash', '-c', shell, 'bash', *tool) as terminal:
         terminal.expect('up\r\n')
@@ -364,6 +372,8 @@ def a_stop_gives_the_terminal_back_and_going_on_takes_it_again(d):
         terminal.expect('stopped 148\r\n')
         check(re.search(r'\bicanon\b', terminal.expect('echoke')), 'a stopped one left the terminal raw')
         check(terminal.is_as_before(), 'a stopped one left the terminal raw')
+        terminal.expect('in the background\r\n')
+        eventually(lambda: is_stopped(terminal.process.pid), 'it is stopped in the background')
         terminal.type('\n')
         eventually(terminal.is_raw, 'the terminal is raw again')
         terminal.type('again\r')
