@@ -12,7 +12,7 @@ import subprocess
 import termios
 import time
 
-from harness import (DRESSAGE, PATIENCE, Daemon, Failed, case, check, contains, equal, eventually, main, run, sh, test_environment)
+from harness import (DRESSAGE, PATIENCE, SANITIZED, Daemon, case, check, contains, equal, eventually, main, sh, test_environment)
 
 
 def dressage_exec(d, *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE):
@@ -47,6 +47,47 @@ def has_file(d, lease, name):
 
 
 # --- pipes ---
+
+
+@case
+def dressage_exec_shows_output_as_it_comes_and_passes_input(d):
+    d.mkdir('t')
+    process = dressage_exec(d, 't', '--', 'sh', '-c',
+                            'while read -r line; do echo "$line"; done; echo end >&2; exit 4')
+    try:
+        for line in (b'one\n', b'two\n'):
+            process.stdin.write(line)
+            process.stdin.flush()
+            equal(process.stdout.readline(), line)
+        data = b'0123456789abcdef\n' * 50000
+        equal(process.communicate(data, timeout=PATIENCE), (data, b'end\n'))
+        equal(process.returncode, 4)
+    finally:
+        stop(process)
+
+
+@case
+def dressage_exec_forwards_signals_to_the_command(d):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        d.mkdir('t')
+        name = signal.Signals(number).name[3:]
+        process = dressage_exec(d, '-n', 't', '--', 'sh', '-c', f'trap "echo got; exit 9" {name}; echo up; while :; do sleep 0.05; done')
+        try:
+            equal(process.stdout.readline(), b'up\n')
+            process.send_signal(number)
+            equal((process.communicate(timeout=PATIENCE)[0], process.returncode), (b'got\n', 9))
+        finally:
+            stop(process)
+        d.rmdir('t')
+        d.wait_ready()
+
+
+@case
+def dressage_exec_whose_reader_goes_ends_the_command(d):
+    d.mkdir('t')
+    done = sh('"$1" --mount "$2" exec -n t -- yes | head -n 2; echo "${PIPESTATUS[0]}"', words=[DRESSAGE, d.mnt])
+    equal((done.stdout, done.stderr), ('y\ny\n141\n', ''))
+    equal(result_of(d, 't')['returncode'], -signal.SIGPIPE)
 
 
 @case
@@ -348,7 +389,8 @@ def the_terminal_is_as_it_was_even_after_KILL_and_a_crash(d):
             terminal.expect('up\r\n')
             check(terminal.is_raw(), 'the terminal is not raw')
             terminal.process.send_signal(number)
-            equal(terminal.ends(), -number)
+            code = terminal.ends()
+            check(code == -number or (SANITIZED and code > 0), f'it ended with {code}')
             eventually(terminal.is_as_before, 'the terminal is as it was')
 
 
@@ -370,8 +412,7 @@ def a_stop_gives_the_terminal_back_and_going_on_takes_it_again(d):
         check(terminal.is_raw(), 'the terminal is not raw')
         os.killpg(os.tcgetpgrp(terminal.master), signal.SIGTSTP)
         terminal.expect('stopped 148\r\n')
-        check(re.search(r'\bicanon\b', terminal.expect('echoke')), 'a stopped one left the terminal raw')
-        check(terminal.is_as_before(), 'a stopped one left the terminal raw')
+        check(re.search(r' icanon .* echo ', terminal.expect('echoke'), re.S), 'a stopped one left the terminal raw')
         terminal.expect('in the background\r\n')
         eventually(lambda: is_stopped(terminal.process.pid), 'it is stopped in the background')
         terminal.type('\n')

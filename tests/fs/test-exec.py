@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 
-from harness import (DRESSAGE, PATIENCE, SANITIZED, Daemon, Scratch, Skip, case, check, contains, equal, eventually, fails_with, main, need, read_all,
+from harness import (PATIENCE, SANITIZED, Daemon, Scratch, Skip, case, check, contains, equal, eventually, fails_with, main, need, read_all,
                      run, sh, sleeps_with, test_environment)
 
 ECHO = 'while read -r line; do echo "$line"; done'  # says what it is told, a line at a time
@@ -869,60 +869,6 @@ def the_budget_of_a_lease_holds_and_the_oldest_finished_go_first():
         equal(last.wait()['returncode'], 0)
         equal(last.status()['stdout']['kept'], 900000)
         check(not os.path.exists(commands[0].top) or left[0].number > commands[0].number or kept < 4 << 20, 'the oldest went')
-
-
-# --- dressage exec ---
-
-
-def dressage_exec(d, *words, stdin=subprocess.PIPE):
-    return subprocess.Popen([DRESSAGE, '--mount', d.mnt, 'exec', *words], env=test_environment(), stdin=stdin,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-
-
-def only_command(d, lease):
-    """The number of the lease's only command, once there is one."""
-    return eventually(lambda: [name for name in os.listdir(d.lease(lease, 'exec')) if name != 'new'], 'a command')[0]
-
-
-@case
-def dressage_exec_shows_output_as_it_comes_and_passes_input(d):
-    d.mkdir('t')
-    process = dressage_exec(d, 't', '--', 'sh', '-c', ECHO + '; echo end >&2; exit 4')
-    try:
-        for line in (b'one\n', b'two\n'):
-            process.stdin.write(line)
-            process.stdin.flush()
-            equal(process.stdout.readline(), line)
-        data = b'0123456789abcdef\n' * 50000
-        equal(process.communicate(data, timeout=PATIENCE), (data, b'end\n'))
-        equal(process.returncode, 4)
-    finally:
-        stop(process)
-
-
-@case
-def dressage_exec_forwards_signals_to_the_command(d):
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        d.mkdir('t')
-        name = signal.Signals(number).name[3:]
-        process = dressage_exec(d, '-n', 't', '--', 'sh', '-c', f'trap "echo got; exit 9" {name}; echo up; while :; do sleep 0.05; done')
-        try:
-            equal(process.stdout.readline(), b'up\n')
-            process.send_signal(number)
-            equal((process.communicate(timeout=PATIENCE)[0], process.returncode), (b'got\n', 9))
-        finally:
-            stop(process)
-        d.rmdir('t')
-        d.wait_ready()
-
-
-@case
-def dressage_exec_whose_reader_goes_ends_the_command(d):
-    d.mkdir('t')
-    done = sh('"$1" --mount "$2" exec -n t -- yes | head -n 2; echo "${PIPESTATUS[0]}"', words=[DRESSAGE, d.mnt])
-    equal((done.stdout, done.stderr), ('y\ny\n141\n', ''))
-    with open(d.lease('t', 'exec', only_command(d, 't'), 'wait'), encoding='utf-8') as f:
-        equal(json.loads(f.read())['returncode'], -signal.SIGPIPE)
 
 
 main(slots=3)
