@@ -131,6 +131,13 @@ static void reply_open(struct handle *handle, struct request *request)
 		destroy(handle);
 }
 
+/* Nothing of it lacks for want of memory. */
+static bool is_whole(const struct handle *handle)
+{
+	return !strbuf_failed(&handle->text) &&
+	       (handle->output || !node_is_output(handle->node.kind));
+}
+
 static int open_node(struct request *request, const struct node *node, struct handle **ret_handle,
 	struct error *err)
 {
@@ -147,7 +154,7 @@ static int open_node(struct request *request, const struct node *node, struct ha
 		handle->holds = holds;
 	else if (holds)
 		lease_let_go(node->lease);
-	if (handle && !strbuf_failed(&handle->text)) {
+	if (handle && is_whole(handle)) {
 		*ret_handle = handle;
 		return 0;
 	}
