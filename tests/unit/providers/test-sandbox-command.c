@@ -199,7 +199,25 @@ static void wrong_types_and_unknown_keys_are_named(void **state)
 		"'max_output_bytes' must be between 0 and 67108864");
 	refuse("{\"command\": \"x\", \"cmd\": \"y\"}",
 		"unknown key 'cmd'; the keys are: command, cwd");
-	refuse("{\"command\": \"x\", \"stdin_pipe\": true}", "unknown key 'stdin_pipe'");
+	refuse("{\"command\": \"x\", \"stdin_pipe\": 1}", "'stdin_pipe' must be");
+}
+
+static void input_may_follow_and_a_terminal_is_one_that_does(void **state)
+{
+	struct command command = decode("{\"command\": \"x\", \"stdin_pipe\": true}");
+
+	assert_true(command.stdin_pipe);
+	assert_int_equal(command.tty_rows, 0);
+	command_fini(&command);
+	command = decode("{\"command\": \"x\", \"tty\": {\"rows\": 24, \"cols\": 80}}");
+	assert_true(command.stdin_pipe);
+	assert_int_equal(command.tty_rows, 24);
+	assert_int_equal(command.tty_cols, 80);
+	command_fini(&command);
+	refuse("{\"command\": \"x\", \"tty\": {\"rows\": 24}}", "cols");
+	refuse("{\"command\": \"x\", \"tty\": {\"rows\": 0, \"cols\": 80}}", "rows");
+	refuse("{\"command\": \"x\", \"stdin\": \"y\", \"tty\": {\"rows\": 1, \"cols\": 1}}",
+		"not both");
 }
 
 int main(void)
@@ -215,6 +233,7 @@ int main(void)
 		cmocka_unit_test(empty_requests_are_refused),
 		cmocka_unit_test(malformed_requests_are_refused_with_the_place),
 		cmocka_unit_test(wrong_types_and_unknown_keys_are_named),
+		cmocka_unit_test(input_may_follow_and_a_terminal_is_one_that_does),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
