@@ -80,20 +80,25 @@ static void end(int *fd)
 
 /* signals */
 
+/* What whoever started this has it ignore (nohup, a shell's &) is not for the command either. */
+static void add_signal(sigset_t *set, int number)
+{
+	struct sigaction action;
+
+	if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+		(void)sigaddset(set, number);
+}
+
 static sigset_t forwarded_signals(const struct terminal *terminal)
 {
+	static const int numbers[] = {
+		SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT}; /* 3: a terminal's */
+	size_t count = sizeof(numbers) / sizeof(numbers[0]) - (terminal ? 0 : 3);
 	sigset_t set;
 
 	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigaddset(&set, SIGQUIT);
-	if (terminal) {
-		(void)sigaddset(&set, SIGWINCH);
-		(void)sigaddset(&set, SIGTSTP);
-		(void)sigaddset(&set, SIGCONT);
-	}
+	for (size_t i = 0; i < count; i++)
+		add_signal(&set, numbers[i]);
 	return set;
 }
 
@@ -478,8 +483,10 @@ int relay_run(const struct relay_options *options, struct relay_result *ret_resu
 
 	if (r == 0)
 		r = pass_on(relay, out, err);
-	if (r < 0)
+	if (r < 0) {
+		end(&relay->wait); /* descriptors may be what it lacks */
 		tell_command(relay, "KILL\n");
+	}
 	if (options->terminal)
 		terminal_restore(options->terminal);
 	*ret_result = (struct relay_result){

@@ -118,6 +118,40 @@ def a_second_INT_kills_what_survives_the_first(d):
 
 
 @case
+def a_signal_that_it_was_started_to_ignore_is_not_passed_on(d):
+    d.mkdir('t')
+    process = subprocess.Popen(
+        ['sh', '-c', 'trap "" HUP INT; exec "$@"', 'sh', DRESSAGE, '--mount', d.mnt, 'exec', 't', '--', 'sh', '-c', 'echo up; read line; echo end'],
+        env=test_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        equal(process.stdout.readline(), b'up\n')
+        for _ in range(2):
+            process.send_signal(signal.SIGHUP)
+            process.send_signal(signal.SIGINT)
+        equal(ends(process, b'\n'), (0, 'end\n', ''))
+    finally:
+        stop(process)
+
+
+@case
+def a_tool_that_fails_itself_leaves_no_command_running(d):
+    d.mkdir('t')
+    done = sh('ulimit -n 6; "$1" --mount "$2" exec -n t -- sleep 1000', words=[DRESSAGE, d.mnt])
+    equal(done.returncode, 125)
+    contains(done.stderr, 'Too many open files')
+    equal(result_of(d, 't')['returncode'], -signal.SIGKILL)
+
+
+@case
+def output_beyond_max_spool_is_not_shown_and_that_is_said():
+    with Daemon(slots=1, options=['exec.max_spool=64K']) as d:
+        d.mkdir('t')
+        code, out, err = ends(dressage_exec(d, '-n', 't', '--', 'sh', '-c', 'head -c 200000 /dev/zero; exit 3'))
+        equal((code, len(out)), (3, 65536))
+        contains(err, 'stdout was cut: 65536 of 200000 bytes')
+
+
+@case
 def output_that_nobody_takes_holds_up_neither_signals_nor_input(d):
     d.mkdir('t')
     script = 'trap "touch got; exit 9" TERM; head -c 300000 /dev/zero; cat > fed; touch done; while :; do sleep 0.05; done'
@@ -343,7 +377,11 @@ def without_a_command_it_is_a_shell_and_control_D_ends_it(d):
         terminal.type('echo $((6 * 7)); exec 3< /dev/tty && echo has_a_tty\r')
         terminal.expect('42\r\n')
         terminal.expect('has_a_tty\r\n')
-        terminal.type('(exit 5)\r\x04')
+        terminal.type("PS1='next''> '\r")
+        terminal.expect('next> ')
+        terminal.type('(exit 5)\r')
+        terminal.expect('next> ')  # it has the terminal now as it wants it
+        terminal.type('\x04')
         equal(terminal.ends(), 5)
         check(terminal.is_as_before(), 'the terminal is not as it was')
 
