@@ -45,13 +45,18 @@ static void assert_status_has(const struct lease_exec *exec, const char *part)
 	strbuf_fini(&status);
 }
 
+static void await_output(struct world *world, const struct lease_exec *exec, uint64_t size)
+{
+	while (spool_size(lease_exec_spool(exec, LEASE_EXEC_STDOUT)) < size)
+		loop_run(world->loop);
+}
+
 static void a_command_is_found_while_it_runs_and_afterwards(void **state)
 {
 	struct world *world = *state;
 	struct lease *lease = take(world, "t");
-	struct lease_exec *first =
-		start(world, lease, "echo one; sleep 0.5; echo two; echo oops >&2");
-	struct lease_exec *second = start(world, lease, "exit 3");
+	struct lease_exec *first = start(world, lease, "echo one; sleep 100");
+	struct lease_exec *second = start(world, lease, "echo two; echo oops >&2; exit 3");
 
 	assert_int_equal(lease_exec_number(first), 1);
 	assert_ptr_equal(lease_exec_find(lease, 2), second);
@@ -61,15 +66,18 @@ static void a_command_is_found_while_it_runs_and_afterwards(void **state)
 	assert_ptr_equal(lease_exec_next(lease, first), second);
 	await_exec(world, second, LEASE_EXEC_EXITED);
 	assert_status_has(second, "\"returncode\":3");
+	assert_status_has(
+		second, "\"stdout\":{\"bytes\":4,\"kept\":4,\"dropped\":0,\"late_bytes\":0");
+	assert_said(second, LEASE_EXEC_STDOUT, "two\n");
+	assert_said(second, LEASE_EXEC_STDERR, "oops\n");
+	assert_true(lease_exec_ended_at(second) >= lease_exec_started_at(second));
+	await_output(world, first, 4);
 	assert_int_equal(lease_exec_state(first), LEASE_EXEC_RUNNING);
 	assert_status_has(first, "\"state\":\"running\"");
 	assert_said(first, LEASE_EXEC_STDOUT, "one\n");
-	await_exec(world, first, LEASE_EXEC_EXITED);
-	assert_said(first, LEASE_EXEC_STDOUT, "one\ntwo\n");
-	assert_said(first, LEASE_EXEC_STDERR, "oops\n");
-	assert_status_has(
-		first, "\"stdout\":{\"bytes\":8,\"kept\":8,\"dropped\":0,\"late_bytes\":0");
-	assert_true(lease_exec_ended_at(first) >= lease_exec_started_at(first));
+	lease_exec_cancel(first);
+	await_exec(world, first, LEASE_EXEC_KILLED);
+	assert_said(first, LEASE_EXEC_STDOUT, "one\n");
 	lease_exec_unref(first);
 	lease_exec_unref(second);
 }
@@ -136,8 +144,7 @@ static void with_the_sandbox_a_command_is_lost_and_what_it_said_stays(void **sta
 	struct lease *lease = take(world, "t");
 	struct lease_exec *exec = start(world, lease, "echo early; sleep 100");
 
-	while (spool_size(lease_exec_spool(exec, LEASE_EXEC_STDOUT)) < 6)
-		loop_run(world->loop);
+	await_output(world, exec, 6);
 	lose(world, lease);
 	await_exec(world, exec, LEASE_EXEC_LOST);
 	assert_status_has(exec, "\"reason\":\"slot_lost\"");
