@@ -25,6 +25,10 @@ enum {
 	BUFFER_SIZE = 128 * 1024,
 	READS_AT_ONCE = 16, /* before signals and input have their turn */
 	PATIENCE_MS = 2000, /* with a command that was told to end */
+	LATE = 256 * 1024,  /* output not shown yet that somebody at a terminal would wait for */
+	LAST_SHOWN = 4096,  /* of it */
+	CONTROL_C = 3,
+	CONTROL_BACKSLASH = 28,
 };
 
 enum polled { SIGNALS, INPUT, COMMAND, OUT, ERR, WAIT, POLLED };
@@ -76,6 +80,33 @@ static void end(int *fd)
 {
 	closep(fd);
 	*fd = -1;
+}
+
+/*
+ * A command may be far ahead of a terminal: what it writes goes to a file, not to us. Who
+ * interrupts it at a terminal wants to see no more, and a terminal throws away what it has not
+ * shown yet.
+ */
+static void skip_to_end(struct stream *stream)
+{
+	struct stat st;
+	off_t at;
+
+	if (stream->from < 0 || !stream->owned)
+		return;
+	at = lseek(stream->from, 0, SEEK_CUR);
+	if (at < 0 || fstat(stream->from, &st) < 0 || st.st_size - at < LATE)
+		return;
+	if (lseek(stream->from, st.st_size - LAST_SHOWN, SEEK_SET) < 0)
+		return;
+	stream->shown += (uint64_t)(st.st_size - LAST_SHOWN - at) + stream->size;
+	stream->at = stream->size = 0;
+}
+
+static void skip_outputs(struct relay *relay)
+{
+	skip_to_end(&relay->out);
+	skip_to_end(&relay->err);
 }
 
 /* signals */
@@ -134,6 +165,7 @@ static void forward(struct relay *relay, int number)
 		number = SIGKILL;
 	(void)snprintf(line, sizeof(line), "%s\n", sigabbrev_np(number));
 	tell_command(relay, line);
+	skip_outputs(relay);
 	if (!relay->options->terminal || (number != SIGTERM && number != SIGHUP))
 		return;
 	if (number == SIGTERM) /* an interactive shell is deaf to it */
@@ -219,6 +251,12 @@ static void feed(struct relay *relay)
 	}
 }
 
+static bool has_interrupt(const struct relay *relay)
+{
+	return memchr(relay->input, CONTROL_C, relay->size) ||
+	       memchr(relay->input, CONTROL_BACKSLASH, relay->size);
+}
+
 static void read_input(struct relay *relay)
 {
 	ssize_t n = read(STDIN_FILENO, relay->input, sizeof(relay->input));
@@ -231,6 +269,8 @@ static void read_input(struct relay *relay)
 	}
 	relay->at = 0;
 	relay->size = (size_t)n;
+	if (relay->options->terminal && has_interrupt(relay))
+		skip_outputs(relay);
 	feed(relay);
 }
 

@@ -397,6 +397,20 @@ def control_C_is_a_key_for_the_command_s_terminal(d):
 
 
 @case
+def control_C_at_a_terminal_far_behind_skips_what_it_has_not_shown(d):
+    for options in (['-it'], []):
+        d.mkdir('t')
+        script = 'head -c 8000000 /dev/zero | tr "\\0" x; touch done; exec sleep 1000'
+        with Terminal(DRESSAGE, '--mount', d.mnt, 'exec', *options, 't', '--', 'sh', '-c', script) as terminal:
+            has_file(d, 't', 'done')  # we have read nothing yet
+            terminal.type('\x03')
+            equal(terminal.ends(), 128 + signal.SIGINT)
+            check(len(terminal.said) < 1 << 20, f'{len(terminal.said)} bytes were shown')
+        d.rmdir('t')
+        d.wait_ready()
+
+
+@case
 def a_terminal_that_changes_its_size_changes_the_command_s(d):
     d.mkdir('t')
     with at_terminal(d, 't', '--', 'sh', '-c', 'trap "stty size; exit 0" WINCH; echo up; while :; do sleep 0.05; done') as terminal:
