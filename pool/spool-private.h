@@ -72,8 +72,9 @@ struct spool {
 	pthread_mutex_t lock; /* of the three below */
 	char *head;           /* NULL: none yet, or in the file */
 	size_t head_size, head_room;
-	_Atomic uint64_t kept, dropped, late, changed_us;
-	_Atomic uint64_t charged; /* bytes of the account that it has */
+	_Atomic uint64_t kept, dropped, changed_us;
+	_Atomic uint64_t end_size; /* set before `finished` */
+	_Atomic uint64_t charged;  /* bytes of the account that it has */
 	atomic_int error;
 	atomic_bool has_file, pipe_closed, finished;
 	atomic_bool starving;
@@ -99,6 +100,9 @@ void spool_uncharge(struct spool *spool, uint64_t bytes);
 /* So many bytes were kept, of those charged. */
 void spool_note_kept(struct spool *spool, uint64_t bytes);
 void spool_note_dropped(struct spool *spool, uint64_t bytes);
+/* What came so far is all that anybody awaits. */
+void spool_note_end(struct spool *spool);
+uint64_t spool_total(const struct spool *spool); /* all bytes that came so far */
 /* The loop tells its listeners, soon. */
 void spool_note_change(struct spool *spool);
 void spool_free(struct spool *spool);

@@ -20,12 +20,21 @@ bool spool_finished(const struct spool *spool)
 
 struct spool_counts spool_counts(const struct spool *spool)
 {
-	return (struct spool_counts){
+	bool finished = atomic_load(&spool->finished); /* before the others, which only grow */
+	struct spool_counts counts = {
 		.kept = atomic_load(&spool->kept),
 		.dropped = atomic_load(&spool->dropped),
-		.late = atomic_load(&spool->late),
 		.error = atomic_load(&spool->error),
 	};
+
+	if (finished)
+		counts.late = counts.kept + counts.dropped - spool_end_size(spool);
+	return counts;
+}
+
+uint64_t spool_end_size(const struct spool *spool)
+{
+	return atomic_load(&spool->end_size);
 }
 
 uint64_t spool_size(const struct spool *spool)

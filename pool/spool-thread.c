@@ -153,17 +153,6 @@ static void close_file(struct spool *spool)
 
 /* ---- The pipe ---- */
 
-static uint64_t total(const struct spool *spool)
-{
-	return atomic_load(&spool->kept) + atomic_load(&spool->dropped);
-}
-
-static void note_late(struct spool *spool, uint64_t before)
-{
-	if (spool->finishing && before >= spool->finish_at)
-		atomic_fetch_add(&spool->late, total(spool) - before);
-}
-
 static void pipe_ended(struct spool *spool)
 {
 	if (spool->watched)
@@ -236,7 +225,7 @@ static void starve(struct spool *spool)
 /* False when there is nothing more for now. */
 static bool read_chunk(struct spool *spool)
 {
-	uint64_t before = total(spool);
+	uint64_t before = spool_total(spool);
 	size_t size = CHUNK;
 	ssize_t n;
 
@@ -250,7 +239,6 @@ static bool read_chunk(struct spool *spool)
 		starve(spool);
 		return false;
 	}
-	note_late(spool, before);
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		pipe_ended(spool);
 	return n > 0;
@@ -260,9 +248,9 @@ static void look_at_finish(struct spool *spool)
 {
 	if (!spool->finishing || atomic_load(&spool->finished))
 		return;
-	if (spool->pipe_fd >= 0 && total(spool) < spool->finish_at)
+	if (spool->pipe_fd >= 0 && spool_total(spool) < spool->finish_at)
 		return;
-	atomic_store(&spool->finished, true);
+	spool_note_end(spool);
 }
 
 /* A background process may write without end, and nobody awaits it: it must not keep us busy. */
@@ -352,7 +340,7 @@ static void finish(struct spool *spool)
 	if (spool->pipe_fd >= 0)
 		(void)ioctl(spool->pipe_fd, FIONREAD, &there);
 	spool->finishing = true;
-	spool->finish_at = total(spool);
+	spool->finish_at = spool_total(spool);
 	if (there > 0 && !atomic_load(&spool->finished))
 		spool->finish_at += (uint64_t)there;
 	look_at_finish(spool);

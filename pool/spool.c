@@ -86,6 +86,17 @@ void spool_note_dropped(struct spool *spool, uint64_t bytes)
 	atomic_fetch_add(&spool->dropped, bytes);
 }
 
+uint64_t spool_total(const struct spool *spool)
+{
+	return atomic_load(&spool->kept) + atomic_load(&spool->dropped);
+}
+
+void spool_note_end(struct spool *spool)
+{
+	atomic_store(&spool->end_size, spool_total(spool));
+	atomic_store(&spool->finished, true);
+}
+
 void spool_note_change(struct spool *spool)
 {
 	struct spooler *spooler = spool->spooler;
@@ -515,7 +526,7 @@ void spool_finish(struct spool *spool)
 		spooler_wish(spool, SPOOL_FINISH);
 		return;
 	}
-	atomic_store(&spool->finished, true);
+	spool_note_end(spool);
 	if (spool->pipe_fd >= 0)
 		hand_over(spool, SPOOL_FINISH);
 	spool_note_change(spool);

@@ -100,7 +100,10 @@ bool spool_pipe_closed(const struct spool *spool);
 /* Any thread. After true nobody waits for more at the end. */
 bool spool_finished(const struct spool *spool);
 
-/* kept + dropped = all bytes that came; late ones are among both. */
+/* All bytes that had come when it finished, kept or dropped; 0 before. Any thread. */
+uint64_t spool_end_size(const struct spool *spool);
+
+/* kept + dropped = all bytes that came; late ones, those since it finished, are among both. */
 struct spool_counts {
 	uint64_t kept, dropped, late;
 	int error; /* errno of the disk that made it drop; 0: none */

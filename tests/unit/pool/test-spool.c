@@ -280,10 +280,12 @@ static void what_comes_after_the_end_is_appended_and_counted_apart(void **state)
 	WAIT_UNTIL(spool_size(spool) == 10);
 	spool_finish(spool);
 	assert_true(spool_finished(spool));
+	assert_int_equal(spool_end_size(spool), 10);
 	assert_false(spool_pipe_closed(spool));
 	write_bytes(fd, 10, 200000);
 	WAIT_UNTIL(spool_size(spool) == 200010);
 	assert_int_equal(spool_counts(spool).late, 200000);
+	assert_int_equal(spool_end_size(spool), 10);
 	assert_holds(spool, 200010);
 	(void)close(fd);
 	WAIT_UNTIL(spool_pipe_closed(spool));
@@ -298,9 +300,11 @@ static void the_end_has_what_was_in_the_pipe_before_it(void **state)
 	spool = make(BIG, &fd);
 	write_bytes(fd, 0, 100000);
 	write_bytes(fd, 100000, 60000); /* nobody need have read it */
+	assert_int_equal(spool_end_size(spool), 0);
 	spool_finish(spool);
 	WAIT_UNTIL(spool_finished(spool));
 	assert_int_equal(spool_size(spool), 160000);
+	assert_int_equal(spool_end_size(spool), 160000);
 	assert_int_equal(spool_counts(spool).late, 0);
 	spool_close_pipe(spool);
 	WAIT_UNTIL(spool_pipe_closed(spool));
