@@ -46,16 +46,24 @@ static int open_pair(int *ret_ours, int *ret_theirs)
 	return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-static int send_setup(int control_fd, const struct bubble_kit *kit)
+/* Forks that are under way count for an rlimit before they are refused: two at a time may meet it
+ * while their cgroup, which has two processes more, is not full yet. */
+enum { FORKS_UNDER_WAY = 1024 };
+
+static int send_setup(
+	int control_fd, const struct bubble_kit *kit, const struct bubble_options *options)
 {
+	struct init_setup setup = kit->setup;
 	struct iovec parts[] = {
-		{.iov_base = (void *)&kit->setup, .iov_len = sizeof(kit->setup)},
+		{.iov_base = &setup, .iov_len = sizeof(setup)},
 		{.iov_base = kit->filter, .iov_len = kit->filter_size},
 		{.iov_base = (void *)kit->targets.inside,
 			.iov_len = kit->targets.inside_count * sizeof(struct init_target)},
 	};
 	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
 
+	if (options->counts_forks && setup.processes > 0)
+		setup.processes += FORKS_UNDER_WAY;
 	return sendmsg(control_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
@@ -147,7 +155,7 @@ int bubble_spawn_runner(
 		return error_errno(err, errno, "cannot make a memfd");
 	r = open_pair(&bubble->control_fd, &theirs);
 	if (r == 0)
-		r = send_setup(bubble->control_fd, bubble->kit);
+		r = send_setup(bubble->control_fd, bubble->kit, options);
 	if (r < 0)
 		return error_errno(err, -r, "cannot make init's socket");
 	r = copy_cgroups(&fds, options);

@@ -55,6 +55,8 @@ struct bubble_options {
 	 * the call */
 	const int *join_fds;
 	unsigned join_count;
+	bool counts_forks; /* a cgroup holds pids_max and counts whom it refused: its rlimit, which
+			      does not count, comes later */
 	uint64_t start_timeout_ms;
 };
 

@@ -356,6 +356,7 @@ static void spawn(struct slot *slot)
 		(void)slot_step(slot, SLOT_SPAWN, REASON_NONE);
 	slot->started_image = slot->image;
 	options.join_fds = slot_limits_joins(slot->limits, &options.join_count);
+	options.counts_forks = slot_limits_count_forks(slot->limits);
 	if (bubble_spawn(pool->loop, pool->kit, &options, &hooks, &slot->bubble, &err) < 0) {
 		discard_cgroups(slot);
 		fail_start(slot, &err);

@@ -39,6 +39,11 @@ struct limits_met slot_limits_met(const struct slot_limits *slot)
 	};
 }
 
+bool slot_limits_count_forks(const struct slot_limits *slot)
+{
+	return slot && slot->pids_fd >= 0;
+}
+
 enum reason limits_reason(
 	struct limits_met before, struct limits_met after, bool alone, int returncode)
 {

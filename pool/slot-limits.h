@@ -91,6 +91,8 @@ struct limits_met {
 
 /* Zeros where nobody counts. */
 struct limits_met slot_limits_met(const struct slot_limits *slot);
+/* Whether forks refused are counted. */
+bool slot_limits_count_forks(const struct slot_limits *slot);
 
 /*
  * What a command's result is to say of the limits that its slot met while it ran: REASON_OOM,

@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import signal
+import threading
 
 from harness import IS_ROOT, Daemon, Skip, case, cgroup_names_of, cgroups, check, contains, equal, eventually, main
 
@@ -190,6 +191,29 @@ def a_fork_bomb_meets_its_limit_and_the_neighbour_does_not(d):
         d.wait_ready(1)
         d.mkdir('t')
         equal(end(d.run('t', 'true')), (0, None))
+
+
+@case
+def whoever_has_no_process_left_among_many_says_pids(d):
+    need(d, 'pids_max')
+    if limits(d)['pids_max'][1] == 'rlimit':
+        raise Skip('an rlimit counts nothing')
+    d.mkdir('t')
+    most = int(limits(d)['pids_max'][0])
+    check(int(d.run('t', 'grep processes /proc/self/limits')['stdout'].split()[2]) > most, 'the limit that counts nothing is met after the one that does')
+    ends = []
+
+    def ask():
+        for _ in range(4):
+            ends.append(end(d.run('t', 'head -c 20000 /dev/zero | tr "\\0" x; echo done', timeout=20)))
+    threads = [threading.Thread(target=ask) for _ in range(2 * most)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    equal(len(ends), 8 * most)
+    unnamed = {e for e in ends if e[0] != 0 and e[1] != 'pids'}
+    equal(unnamed, set())
 
 
 @case
