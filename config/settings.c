@@ -668,7 +668,7 @@ const struct setting settings[] = {
 		.initial = "0",
 		.max = HOURS,
 		.live = true,
-		.help = "Time between TERM and KILL when a command is ended; 0 kills at once.",
+		.help = "Time between TERM and KILL when a command's time is over; 0, or a cancel, kills at once.",
 	},
 	{
 		.section = "exec",
