@@ -187,6 +187,8 @@ static int show_result(
 		return error_set(err, EIO, "the result of the command makes no sense");
 	if (json) {
 		(void)put_bytes(STDOUT_FILENO, reply->data, reply->size);
+	} else if (shown->left) {
+		complain("nobody took the rest of the output");
 	} else {
 		tell_if_cut(result, "stdout", shown->out);
 		tell_if_cut(result, "stderr", shown->err);

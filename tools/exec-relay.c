@@ -49,10 +49,12 @@ struct relay {
 	struct pollfd polled[POLLED];
 	int signals, command, wait; /* -1: not there, or over */
 	bool input_open, ended;
-	int failed;      /* of our output: errno */
-	int interrupts;  /* INT so far */
-	int64_t kill_at; /* monotonic ms; 0: never */
-	size_t size, at; /* of input: what is on its way to the command */
+	int failed;       /* of our output: errno */
+	int interrupts;   /* INT so far */
+	int64_t kill_at;  /* monotonic ms; 0: never */
+	bool told_to_end; /* by a signal that means no less */
+	int64_t leave_at; /* it has ended since, and nobody takes the rest of its output */
+	size_t size, at;  /* of input: what is on its way to the command */
 	char input[BUFFER_SIZE];
 	struct stream out, err;
 };
@@ -166,6 +168,7 @@ static void forward(struct relay *relay, int number)
 	(void)snprintf(line, sizeof(line), "%s\n", sigabbrev_np(number));
 	tell_command(relay, line);
 	skip_outputs(relay);
+	relay->told_to_end |= number != SIGINT;
 	if (!relay->options->terminal || (number != SIGTERM && number != SIGHUP))
 		return;
 	if (number == SIGTERM) /* an interactive shell is deaf to it */
@@ -327,6 +330,13 @@ static void fail_output(struct relay *relay, int code)
 	give_it_time_to_end(relay);
 }
 
+static void note_progress(struct relay *relay, struct stream *stream, size_t size)
+{
+	stream->at += size;
+	if (relay->leave_at)
+		relay->leave_at = now_ms() + PATIENCE_MS;
+}
+
 static void flush(struct relay *relay, struct stream *stream)
 {
 	while (stream->at < stream->size && !relay->failed) {
@@ -339,7 +349,7 @@ static void flush(struct relay *relay, struct stream *stream)
 		if (n < 0)
 			fail_output(relay, errno);
 		else
-			stream->at += (size_t)n;
+			note_progress(relay, stream, (size_t)n);
 	}
 	if (!relay->failed)
 		stream->shown += stream->size;
@@ -386,23 +396,45 @@ static void watch_stream(struct relay *relay, enum polled which, const struct st
 	watch(relay, which, is_full ? stream->to : stream->from, is_full ? POLLOUT : POLLIN);
 }
 
+/* Its end alone is no reason to leave: somebody may take the rest of its output. */
+static bool end_is_of_interest(const struct relay *relay)
+{
+	return outputs_are_over(relay) || (relay->told_to_end && !relay->leave_at);
+}
+
+static int ms_to_next_deadline(const struct relay *relay)
+{
+	int64_t next = relay->kill_at, left;
+
+	if (relay->leave_at && (!next || relay->leave_at < next))
+		next = relay->leave_at;
+	if (!next)
+		return -1;
+	left = next - now_ms();
+	return left > 0 ? (int)left : 0;
+}
+
 /* Waits for what can be gone on with now. */
 static int wait_for_something(struct relay *relay, struct error *err)
 {
 	bool is_fed = relay->at == relay->size;
-	int64_t left = relay->kill_at ? relay->kill_at - now_ms() : -1;
 
 	watch(relay, SIGNALS, relay->signals, POLLIN);
 	watch(relay, INPUT, relay->input_open && is_fed ? STDIN_FILENO : -1, POLLIN);
 	watch(relay, COMMAND, is_fed ? -1 : relay->command, POLLOUT);
 	watch_stream(relay, OUT, &relay->out);
 	watch_stream(relay, ERR, &relay->err);
-	watch(relay, WAIT, outputs_are_over(relay) ? relay->wait : -1, POLLIN);
-	if (relay->kill_at && left < 0)
-		left = 0;
-	if (poll(relay->polled, POLLED, (int)left) < 0 && errno != EINTR)
+	watch(relay, WAIT, end_is_of_interest(relay) ? relay->wait : -1, POLLIN);
+	if (poll(relay->polled, POLLED, ms_to_next_deadline(relay)) < 0 && errno != EINTR)
 		return error_errno(err, errno, "cannot wait for the command");
 	return 0;
+}
+
+static void handle_end(struct relay *relay)
+{
+	relay->ended = outputs_are_over(relay);
+	if (!relay->ended)
+		relay->leave_at = now_ms() + PATIENCE_MS;
 }
 
 static int handle(struct relay *relay, struct error *err)
@@ -419,7 +451,9 @@ static int handle(struct relay *relay, struct error *err)
 		r = pump(relay, &relay->out, err);
 	if (r == 0 && relay->polled[ERR].revents)
 		r = pump(relay, &relay->err, err);
-	relay->ended = relay->polled[WAIT].revents != 0;
+	if (relay->polled[WAIT].revents)
+		handle_end(relay);
+	relay->ended = relay->ended || (relay->leave_at && now_ms() >= relay->leave_at);
 	if (relay->kill_at && now_ms() >= relay->kill_at) {
 		tell_command(relay, "KILL\n");
 		relay->kill_at = 0;
@@ -529,8 +563,10 @@ int relay_run(const struct relay_options *options, struct relay_result *ret_resu
 	}
 	if (options->terminal)
 		terminal_restore(options->terminal);
-	*ret_result = (struct relay_result){
-		.out = relay->out.shown, .err = relay->err.shown, .failed = relay->failed};
+	*ret_result = (struct relay_result){.out = relay->out.shown,
+		.err = relay->err.shown,
+		.failed = relay->failed,
+		.left = r == 0 && !outputs_are_over(relay)};
 	relay_destroy(relay);
 	return r;
 }

@@ -24,6 +24,7 @@ struct relay_options {
 struct relay_result {
 	uint64_t out, err; /* bytes that were given on */
 	int failed;        /* errno: nobody took the output (EPIPE), so the command was ended */
+	bool left; /* nobody took the rest of the output of a command that was told to end */
 };
 
 /* Before the command is started: signals are then for it, not for this program, for good. */

@@ -172,6 +172,24 @@ def output_that_nobody_takes_holds_up_neither_signals_nor_input(d):
 
 
 @case
+def told_to_end_it_does_not_wait_for_ever_for_somebody_who_takes_the_output(d):
+    d.mkdir('t')
+    for numbers, code in (([signal.SIGTERM], 143), ([signal.SIGINT, signal.SIGINT], 130)):
+        process = dressage_exec(d, 't', '--', 'sh', '-c', 'head -c 300000 /dev/zero; touch done; exec sleep 1000')
+        try:
+            has_file(d, 't', 'done')
+            for number in numbers:
+                process.send_signal(number)
+                result_of(d, 't')  # it has ended: a second one is not taken for the first
+            contains(process.stderr.readline().decode(), 'nobody took the rest')
+            equal(process.wait(timeout=PATIENCE), code)
+            check(len(process.stdout.read()) < 300000, 'all of the output was taken')
+        finally:
+            stop(process)
+        os.unlink(file_of(d, 't', 'done'))
+
+
+@case
 def a_command_that_closed_its_outputs_is_waited_for_and_signals_reach_it(d):
     d.mkdir('t')
     process = dressage_exec(d, '-n', 't', '--', 'sh', '-c', 'trap "exit 5" TERM; exec >&- 2>&-; touch up; while :; do sleep 0.05; done')
