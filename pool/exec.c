@@ -54,8 +54,7 @@ struct exec {
 	enum reason killed; /* why; REASON_NONE: it was not */
 	bool running;       /* started() has run */
 	bool kill_wanted;   /* once more as soon as it runs */
-	bool settled, gave_up;
-	bool delivered;
+	bool settled, gave_up, delivered;
 	char cwd[96], program[96];  /* cut; for the sentence when it cannot start */
 	struct bubble_exec_end end; /* valid when bubble_exec is NULL */
 	struct command_result result;
@@ -193,12 +192,13 @@ void exec_destroy(struct exec *exec)
 	free(exec);
 }
 
-/* Hands the result over. What comes through the pipes from now on is late. */
+/* Hands the result over, after which its owner may be gone. What still comes is late. */
 static void deliver(struct exec *exec)
 {
 	struct command_result *result = &exec->result;
 	uint64_t end_ms = exec->leader_ended_ms ? exec->leader_ended_ms : loop_now_ms();
 
+	exec->hooks.can_feed = NULL;
 	exec_input_close(&exec->in);
 	exec_output_finish(&exec->out);
 	exec_output_finish(&exec->err);
