@@ -19,17 +19,26 @@ struct reading {
 	void *data;
 };
 
+/* What came after the end is no part of the result, and may have been appended since. */
+static int read_stream(
+	const struct lease_exec *exec, enum lease_exec_stream which, struct strbuf *out)
+{
+	struct spool *spool = exec->streams[which].spool;
+	uint64_t size = spool_end_size(spool);
+
+	if (size > exec->command.max_output)
+		size = exec->command.max_output;
+	return spool_read_head(spool, (size_t)size, out);
+}
+
 static void read_streams(void *data)
 {
 	struct reading *reading = data;
-	size_t size = (size_t)reading->exec->command.max_output;
 	struct command_result *result = &reading->result;
 
-	reading->r = spool_read_head(
-		reading->exec->streams[LEASE_EXEC_STDOUT].spool, size, &result->out);
+	reading->r = read_stream(reading->exec, LEASE_EXEC_STDOUT, &result->out);
 	if (reading->r == 0)
-		reading->r = spool_read_head(
-			reading->exec->streams[LEASE_EXEC_STDERR].spool, size, &result->err);
+		reading->r = read_stream(reading->exec, LEASE_EXEC_STDERR, &result->err);
 }
 
 static void tell_result(struct reading *reading)

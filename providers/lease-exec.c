@@ -64,14 +64,20 @@ static void tell(struct lease_exec *exec, unsigned changes)
 
 /* its place in the lease */
 
+/* Before it is run, since this may fail. */
+static int index_exec(struct lease_exec *exec, struct error *err)
+{
+	HASH_ADD(hh, exec->lease->table->execs, serial, sizeof(exec->serial), exec);
+	if (!exec->hh.tbl)
+		return error_set(err, ENOMEM, "no memory for a command");
+	return 0;
+}
+
 static void show(struct lease_exec *exec)
 {
-	struct lease *lease = exec->lease;
-
 	exec->shown = true;
 	(void)lease_exec_ref(exec);
-	DL_APPEND(lease->execs, exec);
-	HASH_ADD(hh, lease->table->execs, serial, sizeof(exec->serial), exec);
+	DL_APPEND(exec->lease->execs, exec);
 	tell(exec, LEASE_EXEC_CAME);
 }
 
@@ -162,13 +168,6 @@ static enum lease_exec_state end_state(const struct command_result *result)
 	return result->signal ? LEASE_EXEC_KILLED : LEASE_EXEC_EXITED;
 }
 
-static uint64_t total(const struct lease_exec *exec, enum lease_exec_stream which)
-{
-	struct spool_counts counts = spool_counts(exec->streams[which].spool);
-
-	return counts.kept + counts.dropped - counts.late;
-}
-
 /* Gives back the provider's reference. */
 static void close_exec(struct lease_exec *exec)
 {
@@ -197,8 +196,8 @@ static void complete(struct lease_exec *exec)
 	exec->state = end_state(result);
 	exec->ended_at = unix_now();
 	exec->ended_order = ++lease->table->execs_ended;
-	result->out_bytes = total(exec, LEASE_EXEC_STDOUT);
-	result->err_bytes = total(exec, LEASE_EXEC_STDERR);
+	result->out_bytes = spool_end_size(exec->streams[LEASE_EXEC_STDOUT].spool);
+	result->err_bytes = spool_end_size(exec->streams[LEASE_EXEC_STDERR].spool);
 	metrics_add_output(events_metrics(lease->table->events), result);
 	if (exec->shown)
 		lease->execs_ended++;
@@ -334,20 +333,26 @@ int lease_exec_start(struct lease *lease, const struct command *command,
 		r = exec_create(lease, command, &exec, err);
 	if (r < 0)
 		return r;
+	r = index_exec(exec, err);
+	if (r < 0)
+		goto unref;
 	run.number = exec->number;
 	run.out = exec->streams[LEASE_EXEC_STDOUT].spool;
 	run.err = exec->streams[LEASE_EXEC_STDERR].spool;
 	run.data = exec;
 	r = lease_provider_run(lease, &run, &exec->op, err);
-	if (r < 0) {
-		lease_exec_unref(exec);
-		return r;
-	}
+	if (r < 0)
+		goto unindex;
 	lease->last_exec = exec->number;
 	DL_APPEND2(lease->table->open_execs, exec, prev_open, next_open);
 	show(exec); /* the first reference is the provider's from now on */
 	*ret_exec = exec;
 	return 0;
+unindex:
+	HASH_DEL(lease->table->execs, exec);
+unref:
+	lease_exec_unref(exec);
+	return r;
 }
 
 /* what may be done with it */

@@ -132,7 +132,8 @@ struct lease_table {
  * it. */
 int lease_make(struct lease_table *table, struct sandbox_spec *spec, struct sandbox *box,
 	struct lease **ret_lease, struct error *err);
-/* Lets go of a shown lease without telling anybody: for the table's own end. */
+/* Lets go of a shown lease, for the table's own end: no event, and nobody hears of it but of its
+ * commands, which are told as gone. */
 void lease_forget(struct lease *lease);
 /* Ends what the journal has of a daemon that died: told as events, remembered as released. Before
  * anything is written to the journal. */

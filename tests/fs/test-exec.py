@@ -518,6 +518,7 @@ def a_background_child_does_not_hold_the_end_and_what_it_writes_later_is_appende
     equal(command.text('stdout'), 'now\nlate\n')
     equal(read_all(reader), b'late\n')  # and the end, not a wait
     os.close(reader)
+    equal(command.wait()['stdout'], 'now\n')  # as it was at the end
 
 
 # --- stdin ---
