@@ -98,8 +98,8 @@ void inode_forget_command(struct control *control, uint64_t serial)
 	for (enum node_kind kind = NODE_EXEC; kind <= NODE_EXEC_SIGNAL; kind++) {
 		struct inode *inode = inode_find(control, node_ino(kind, serial));
 
-		if (inode && !inode->handles)
-			forget(control, inode);
+		if (inode && (!inode->handles || kind != NODE_EXEC_WAIT))
+			forget(control, inode); /* what `wait` remembers is its readers' job */
 	}
 }
 

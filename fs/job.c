@@ -14,16 +14,18 @@
 #include "providers/lease-exec.h"
 #include "providers/lease.h"
 
-/* Nodes of a lease that has left the tree remember nothing: nobody can look there any more. */
+/* Nodes of a lease or command that has left the tree remember nothing: nobody can look there any
+ * more. */
 static struct inode *place_of(const struct job *job)
 {
 	const struct lease_table *leases = job->control->leases;
 
 	if (job->lease && !lease_find_serial(leases, lease_serial(job->lease)))
 		return NULL;
-	if (job->verb->abandon ||
-		(job->exec && !lease_exec_find_serial(leases, lease_exec_serial(job->exec))))
+	if (job->verb->abandon)
 		return inode_find(job->control, job->ino);
+	if (job->exec && !lease_exec_find_serial(leases, lease_exec_serial(job->exec)))
+		return NULL;
 	return inode_get(job->control, job->ino);
 }
 
