@@ -6,8 +6,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <utlist.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "fs/control.h"
@@ -21,6 +23,7 @@ enum { AT_ONCE = 128 * 1024 }; /* bytes of one READ */
 enum { SETTLING_SEC = 1 };
 
 struct output {
+	unsigned refs; /* the handle's, and those of its READs on other threads; loop */
 	struct spool *spool;
 	bool settled;              /* when it was opened it had long been finished */
 	_Atomic uint64_t read_end; /* where the last READ ended */
@@ -41,6 +44,7 @@ struct output *output_open(const struct node *node)
 
 	if (!output)
 		return NULL;
+	output->refs = 1;
 	output->spool = spool_of(node);
 	ended = lease_exec_ended_at(node->exec);
 	output->settled = ended > 0 && unix_now() - ended > SETTLING_SEC;
@@ -51,7 +55,7 @@ struct output *output_open(const struct node *node)
 
 void output_close(struct output *output)
 {
-	if (!output)
+	if (!output || --output->refs > 0)
 		return;
 	spool_reader_fini(&output->reader);
 	pthread_mutex_destroy(&output->lock);
@@ -111,10 +115,11 @@ bool output_read_at_once(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t off
 	return true;
 }
 
-/* A READ that waited, or nearly: read on a thread that may block on disk, answered on the loop. */
+/* A READ that waited, or nearly. What is not in memory is read on a thread that may block on disk,
+ * and answered on the loop. */
 struct reading {
 	struct request *request; /* NULL: answered, its caller has gone */
-	struct spool_reader reader;
+	struct output *output;   /* counted */
 	char *buffer;
 	size_t size;
 	uint64_t offset;
@@ -123,7 +128,7 @@ struct reading {
 
 static void destroy_reading(struct reading *reading)
 {
-	spool_reader_fini(&reading->reader);
+	output_close(reading->output);
 	free(reading->buffer);
 	free(reading);
 }
@@ -131,9 +136,35 @@ static void destroy_reading(struct reading *reading)
 static void read_it(void *data)
 {
 	struct reading *reading = data;
+	struct output *output = reading->output;
 
+	pthread_mutex_lock(&output->lock);
 	reading->result =
-		spool_read(&reading->reader, reading->buffer, reading->size, reading->offset);
+		spool_read(&output->reader, reading->buffer, reading->size, reading->offset);
+	pthread_mutex_unlock(&output->lock);
+}
+
+/*
+ * What was written a moment ago is in the page cache: with the handle's own descriptor a reader at
+ * the live end need not wait for a thread behind those that copy and delete trees. False: it has
+ * to. The lock may be a worker's who reads from disk, so it is not waited for.
+ */
+static bool read_from_memory(struct reading *reading)
+{
+	struct iovec room = {.iov_base = reading->buffer, .iov_len = reading->size};
+	struct output *output = reading->output;
+
+	if (spool_in_memory(output->spool)) {
+		read_it(reading);
+		return true;
+	}
+	if (pthread_mutex_trylock(&output->lock) != 0)
+		return false;
+	if (output->reader.fd >= 0)
+		reading->result =
+			preadv2(output->reader.fd, &room, 1, (off_t)reading->offset, RWF_NOWAIT);
+	pthread_mutex_unlock(&output->lock);
+	return reading->result > 0;
 }
 
 static void answer(void *data)
@@ -164,8 +195,9 @@ static struct reading *begin_reading(struct output *output, struct request *requ
 	if (!reading)
 		return NULL;
 	reading->buffer = malloc(size);
-	reading->reader = spool_reader(output->spool);
 	reading->request = request;
+	reading->output = output;
+	output->refs++;
 	reading->size = size;
 	reading->offset = request->offset;
 	if (reading->buffer)
@@ -183,8 +215,7 @@ static void give(struct handle *handle, struct request *request, size_t size)
 		request_reply_code(request, ENOMEM);
 		return;
 	}
-	if (spool_in_memory(handle->output->spool)) {
-		read_it(reading);
+	if (read_from_memory(reading)) {
 		answer(reading);
 		return;
 	}

@@ -492,6 +492,39 @@ def a_silent_live_command_costs_its_readers_and_the_daemon_nothing():
         os.close(feed)
 
 
+@case
+def a_reader_at_the_live_end_of_a_file_has_it_opened_once():
+    strace = need('strace')
+    with Daemon(slots=1) as d:
+        d.mkdir('t')
+        command, feed = echoing(d, 't')
+        os.write(feed, b'x' * 8000 + b'\n')
+        eventually(lambda: command.kept() == 8001, 'all of it is kept')
+        fd = command.open('stdout')
+        os.lseek(fd, 8001, os.SEEK_SET)
+        log = f'{d.base}/calls'
+        tracer = subprocess.Popen([strace, '-I1', '-f', '-e', 'openat', '-o', log, '-p', str(d.pid)], stderr=subprocess.PIPE)
+        try:
+            if b'attached' not in tracer.stderr.readline():
+                raise Skip('strace is not allowed here')
+            for n in range(20):
+                got = []
+                reader = threading.Thread(target=lambda: got.append(os.read(fd, 100)))
+                reader.start()
+                eventually(lambda: sleeps_with(command.path('stdout'), os.getpid()), 'it waits')
+                os.write(feed, b'%d\n' % n)
+                reader.join()
+                equal(got, [b'%d\n' % n])
+        finally:
+            tracer.terminate()
+            tracer.communicate()
+        with open(log, encoding='utf-8', errors='replace') as f:
+            opened = [call for call in f if 'O_RDONLY|O_NOFOLLOW|O_CLOEXEC' in call]
+        check(len(opened) < 3, f'{len(opened)} opened: {opened[:5]}')
+        os.close(fd)
+        os.close(feed)
+
+
 # --- time ---
 
 
