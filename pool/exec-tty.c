@@ -12,7 +12,11 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 
-enum { HELD = 4096 };
+enum {
+	HELD = 4096,
+	DRAIN_READS = 16,            /* a pty holds less than so many times HELD */
+	PIPE_GROWN_MAX = 256 * 1024, /* of the output, when it was full at the end */
+};
 
 struct exec_tty {
 	int master; /* -1: nobody has the other end any more */
@@ -25,9 +29,14 @@ struct exec_tty {
 	void *data;
 };
 
+static bool has_held(const struct exec_tty *tty)
+{
+	return tty->at < tty->size;
+}
+
 static void look(struct exec_tty *tty)
 {
-	bool holds = tty->at < tty->size;
+	bool holds = has_held(tty);
 
 	if (tty->watch)
 		loop_watch_events(tty->watch,
@@ -53,7 +62,7 @@ static void close_master(struct exec_tty *tty)
 /* Passes on what it holds; what nobody reads is dropped. */
 static void flush(struct exec_tty *tty)
 {
-	while (tty->at < tty->size && tty->output >= 0) {
+	while (has_held(tty) && tty->output >= 0) {
 		ssize_t n = write(tty->output, tty->held + tty->at, tty->size - tty->at);
 
 		if (n < 0 && errno == EAGAIN)
@@ -68,19 +77,20 @@ static void flush(struct exec_tty *tty)
 		close_output(tty);
 }
 
-/* EIO: the last one who had the other end is gone. */
-static void fill(struct exec_tty *tty)
+/* EIO: the last one who had the other end is gone. False: there is nothing more for now. */
+static bool fill(struct exec_tty *tty)
 {
 	ssize_t n;
 
-	if (tty->at < tty->size)
-		return;
+	if (has_held(tty) || tty->master < 0)
+		return false;
 	n = read(tty->master, tty->held, sizeof(tty->held));
 	if (n > 0)
 		tty->size = (size_t)n;
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 		close_master(tty);
 	flush(tty);
+	return n > 0;
 }
 
 static void tell_ready(struct exec_tty *tty)
@@ -96,7 +106,7 @@ static void handle_master(void *data, unsigned events)
 	struct exec_tty *tty = data;
 
 	if (events & LOOP_READABLE)
-		fill(tty);
+		(void)fill(tty);
 	if ((events & LOOP_WRITABLE) || tty->master < 0)
 		tell_ready(tty);
 	look(tty);
@@ -108,6 +118,34 @@ static void handle_output(void *data, unsigned events)
 
 	(void)events;
 	flush(tty);
+	look(tty);
+}
+
+static bool grow_output(struct exec_tty *tty)
+{
+	int size = fcntl(tty->output, F_GETPIPE_SZ);
+
+	return size > 0 && size < PIPE_GROWN_MAX && fcntl(tty->output, F_SETPIPE_SZ, size * 2) >= 0;
+}
+
+/* False: it still holds something. */
+static bool pass_on(struct exec_tty *tty)
+{
+	flush(tty);
+	if (has_held(tty) && grow_output(tty))
+		flush(tty);
+	return !has_held(tty);
+}
+
+void exec_tty_drain(struct exec_tty *tty)
+{
+	if (!tty)
+		return;
+	for (unsigned i = 0; i < DRAIN_READS && pass_on(tty) && fill(tty); i++)
+		;
+	(void)pass_on(tty);
+	if (tty->master < 0)
+		tell_ready(tty);
 	look(tty);
 }
 

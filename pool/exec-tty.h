@@ -31,6 +31,10 @@ struct exec_tty_options {
 /* fds are the command's three descriptors, all its end of the pty; the caller's, on failure too. */
 int exec_tty_open(const struct exec_tty_options *options, struct exec_tty **ret_tty, int fds[3],
 	struct error *err);
+/* Passes on what its processes have written so far, at most 64 KiB: the reader of the pipe need not
+ * have kept up. Whoever waits to feed it is told when nobody has the other end any more. Accepts
+ * NULL. */
+void exec_tty_drain(struct exec_tty *tty);
 /* Hangs up. Tells nobody. Accepts NULL. */
 void exec_tty_close(struct exec_tty *tty);
 /* As exec_feed(). */

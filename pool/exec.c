@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -20,6 +19,7 @@
 #include "pool/cgroup.h"
 #include "pool/exec-input.h"
 #include "pool/exec-output.h"
+#include "pool/exec-result.h"
 #include "pool/exec-tty.h"
 #include "pool/script.h"
 
@@ -108,74 +108,6 @@ static bool kill_was_incomplete(const struct exec *exec)
 	return !leader_done(exec) || exec->end.survived || tree_lives(exec);
 }
 
-static void describe_start_failure(struct exec *exec)
-{
-	struct command_result *result = &exec->result;
-	const char *step =
-		exec->end.failed_step ? exec->end.failed_step : "start"; /* valid within ended() */
-	int code = exec->end.start_errno;
-	struct error why;
-
-	result->has_returncode = true;
-	result->returncode = code == ENOENT && !strcmp(step, "exec") ? 127 : 126;
-	if (!strcmp(step, "chdir")) {
-		(void)error_errno(&why, code, "cannot enter the directory '%s'", exec->cwd);
-	} else if (!strcmp(step, "exec")) {
-		(void)error_errno(&why, code, "cannot execute '%s'", exec->program);
-	} else if (code == EAGAIN) {
-		result->reason = REASON_PIDS;
-		(void)error_set(&why, code, "cannot start: the sandbox has too many processes");
-	} else {
-		result->has_returncode = false;
-		result->infra_failure = true;
-		(void)error_errno(&why, code, "cannot start (%s)", step);
-	}
-	(void)snprintf(result->start_error, sizeof(result->start_error), "%.*s",
-		(int)sizeof(result->start_error) - 1, why.text);
-	exec_output_say(&exec->err, result->start_error);
-}
-
-static void describe_end(struct exec *exec)
-{
-	struct command_result *result = &exec->result;
-	int status = exec->end.wait_status;
-
-	result->started = true;
-	result->has_returncode = true;
-	if (leader_done(exec) && WIFEXITED(status)) {
-		result->returncode = WEXITSTATUS(status);
-	} else {
-		result->signal =
-			leader_done(exec) && WIFSIGNALED(status) ? WTERMSIG(status) : SIGKILL;
-		result->returncode = -result->signal;
-	}
-	result->rusage = exec->end.rusage;
-}
-
-static void describe_kill(struct exec *exec)
-{
-	struct command_result *result = &exec->result;
-
-	result->reason = exec->killed;
-	result->timed_out = exec->killed == REASON_TIMEOUT || exec->killed == REASON_IDLE_TIMEOUT;
-	if (result->timed_out) {
-		if (result->signal == 0)
-			(void)snprintf(result->detail, sizeof(result->detail),
-				"its time was over, and it exited with status %d",
-				result->returncode);
-		result->returncode = -SIGKILL;
-	}
-	if (kill_was_incomplete(exec))
-		result->reason = REASON_KILL_INCOMPLETE;
-}
-
-static void describe_loss(struct exec *exec, enum reason reason)
-{
-	exec->result.started = exec->running;
-	exec->result.infra_failure = true;
-	exec->result.reason = reason;
-}
-
 void exec_destroy(struct exec *exec)
 {
 	if (!exec)
@@ -192,6 +124,20 @@ void exec_destroy(struct exec *exec)
 	free(exec);
 }
 
+static void describe(struct exec *exec)
+{
+	struct command_result *result = &exec->result;
+
+	if (exec->end.start_errno) {
+		exec_result_set_start_failure(result, &exec->end, exec->cwd, exec->program);
+		exec_output_say(&exec->err, result->start_error);
+		return;
+	}
+	exec_result_set_end(result, &exec->end, leader_done(exec));
+	if (exec->killed)
+		exec_result_set_kill(result, exec->killed, kill_was_incomplete(exec));
+}
+
 /* Hands the result over, after which its owner may be gone. What still comes is late. */
 static void deliver(struct exec *exec)
 {
@@ -200,6 +146,7 @@ static void deliver(struct exec *exec)
 
 	exec->hooks.can_feed = NULL;
 	exec_input_close(&exec->in);
+	exec_tty_drain(exec->tty);
 	exec_output_finish(&exec->out);
 	exec_output_finish(&exec->err);
 	result->duration_sec = (double)(end_ms - exec->started_ms) / 1000;
@@ -227,12 +174,7 @@ static void look_again(struct exec *exec)
 static void settle(struct exec *exec)
 {
 	if (!exec->delivered && has_ended(exec)) {
-		if (exec->end.start_errno)
-			describe_start_failure(exec);
-		else
-			describe_end(exec);
-		if (exec->killed && !exec->end.start_errno)
-			describe_kill(exec);
+		describe(exec);
 		deliver(exec);
 	}
 	if (exec->delivered && leader_done(exec) && pipes_closed(exec)) {
@@ -330,6 +272,7 @@ static void handle_timer(void *data)
 
 	put_off_when_late(exec, DEADLINE_TIMEOUT, now);
 	put_off_when_late(exec, DEADLINE_IDLE, now);
+	put_off_when_late(exec, DEADLINE_SETTLE, now);
 	put_off_when_late(exec, DEADLINE_GIVE_UP, now);
 	if (passed(exec, DEADLINE_TIMEOUT, now))
 		begin_kill(exec, REASON_TIMEOUT, exec->kill_grace_ms);
@@ -386,6 +329,7 @@ static void handle_ended(void *data, const struct bubble_exec_end *end)
 	/* whom TERM has not taken with the leader has the rest of the grace */
 	if (exec->kill_wanted || (exec->deadlines[DEADLINE_KILL] && !tree_lives(exec)))
 		kill_tree(exec);
+	exec_tty_drain(exec->tty);
 	exec_output_read(&exec->out);
 	exec_output_read(&exec->err);
 	settle(exec);
@@ -593,7 +537,7 @@ void exec_abandon(struct exec *exec, enum reason reason)
 	if (!exec)
 		return;
 	if (!exec->delivered) {
-		describe_loss(exec, reason);
+		exec_result_set_loss(&exec->result, exec->running, reason);
 		deliver(exec);
 	}
 	exec_destroy(exec);

@@ -19,6 +19,8 @@
 #include "pool/spool.h"
 #include "tests/support/bubble-fixture.h"
 
+enum { ROOM = 16384, MUCH = 84000 }; /* more than the room and a pipe hold */
+
 static const char ready[] = "ready\r\n";
 
 /* A command of exec.h itself, and what came of it. */
@@ -53,13 +55,20 @@ static void note_gone(void *data)
 	((struct outcome *)data)->gone = true;
 }
 
+/* Until the command has ended a spool that has no room waits for some. */
+static bool make_room(void *data, struct spool *spool)
+{
+	return !((struct outcome *)data)->ended;
+}
+
 static void make_spool(struct fixture *fixture, struct outcome *outcome)
 {
 	char dir[96];
 
 	(void)snprintf(dir, sizeof(dir), "%s/spool", fixture->dir);
 	assert_int_equal(spooler_create(fixture->loop, dir, &outcome->spooler, NULL), 0);
-	assert_int_equal(spool_account_create(1 << 20, NULL, NULL, &outcome->account, NULL), 0);
+	assert_int_equal(
+		spool_account_create(ROOM, make_room, outcome, &outcome->account, NULL), 0);
 	assert_int_equal(
 		spool_create(outcome->spooler, outcome->account, 1 << 20, &outcome->out, NULL), 0);
 }
@@ -121,10 +130,30 @@ static void who_waits_to_type_hears_nothing_after_the_end(void **state)
 	assert_false(outcome.fed_late);
 }
 
+static void what_it_showed_before_its_end_is_not_late_though_nobody_kept_up(void **state)
+{
+	struct fixture *fixture = *state;
+	struct outcome outcome;
+	struct spool_counts counts;
+
+	begin(fixture, &outcome, "stty -echo; echo ready; head -c 84000 /dev/zero | tr '\\0' x");
+	fixture_wait(fixture, &outcome.gone);
+	while (!spool_finished(outcome.out))
+		fixture_turn(fixture);
+	counts = spool_counts(outcome.out);
+	assert_int_equal(counts.kept + counts.dropped, strlen(ready) + MUCH);
+	assert_int_equal(counts.late, 0);
+	assert_int_equal(spool_end_size(outcome.out), strlen(ready) + MUCH);
+	finish(fixture, &outcome);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(who_waits_to_type_hears_nothing_after_the_end,
+			fixture_set_up, fixture_tear_down),
+		cmocka_unit_test_setup_teardown(
+			what_it_showed_before_its_end_is_not_late_though_nobody_kept_up,
 			fixture_set_up, fixture_tear_down),
 	};
 
