@@ -9,23 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-
-/* Of which our end is non-blocking and the other is not; both belong to the command's uid, so that
- * /dev/stdin can be opened inside. */
-static int make_pipe(const struct exec_input_options *options, int fds[2], struct error *err)
-{
-	int code;
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "cannot make a pipe for a command");
-	if (fcntl(fds[1], F_SETFL, O_NONBLOCK) == 0 &&
-		(geteuid() != 0 || fchown(fds[0], options->uid, options->gid) == 0))
-		return 0;
-	code = errno;
-	closep(&fds[0]);
-	closep(&fds[1]);
-	return error_errno(err, code, "cannot prepare a pipe for a command");
-}
+#include "pool/pipe.h"
 
 static void tell_ready(struct exec_input *in)
 {
@@ -112,7 +96,7 @@ int exec_input_open(struct exec_input *in, const struct exec_input_options *opti
 
 	if (!options->bytes && !options->stays)
 		return open_null(ret_fd, err);
-	r = make_pipe(options, fds, err);
+	r = command_pipe_open(options->uid, options->gid, PIPE_WRITER, fds, err);
 	if (r < 0)
 		return r;
 	in->fd = fds[1];
