@@ -42,8 +42,11 @@ enum {
 	RANDOM_WORD = 33,       /* 16 random bytes in hex */
 	STOP_CGROUPS_MS = 5000, /* a stop waits so long for the cgroups to be empty */
 	LEFTOVER_KILL_MS = 5000,
-	RUNS_MAX = 256,      /* commands of a slot at once: each holds two descriptors of ours */
-	LATE_RUNS_MAX = 256, /* ended ones whose pipes background processes still hold */
+	/* Commands of a slot at once: each holds up to five descriptors of ours, the pipes of its
+	 * input and outputs and the files of what it has said. */
+	RUNS_MAX = 256,
+	/* Ended ones whose pipes background processes still hold: two each. */
+	LATE_RUNS_MAX = 256,
 };
 
 /* Milliseconds. Always POOL_TIMES, but in a test that cannot wait so long. */

@@ -64,8 +64,8 @@ static void run_free(struct run *run)
 	free(run);
 }
 
-/* A lease could start servers without end, and each holds two descriptors of ours: the oldest lose
- * their readers. */
+/* A lease could start servers without end, and each holds the pipes of its two outputs: the oldest
+ * lose their readers. */
 static void bound_late_runs(struct slot *slot)
 {
 	struct run *next;

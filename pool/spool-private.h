@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * spool-private.h: what the two sides of a spool share. spool.c is the loop's side, spool-thread.c
- * the thread's. For those two alone.
+ * and spool-file.c the thread's. For those alone.
  *
  * A pipe is the loop's until spool_hand_over(), then the thread's for good.
  */
@@ -89,8 +89,9 @@ struct spool {
 
 	/* the thread's */
 	int file_fd;
-	bool adopted, watched, finishing, rests;
-	uint64_t finish_at; /* all that came before the command's end */
+	bool adopted, watched, finishing, rests, close_at_end;
+	unsigned file_tries; /* in vain, in a row */
+	uint64_t finish_at;  /* all that came before the command's end */
 	struct spool *prev_adopted, *next_adopted, *next_resting;
 };
 
@@ -106,6 +107,15 @@ uint64_t spool_total(const struct spool *spool); /* all bytes that came so far *
 /* The loop tells its listeners, soon. */
 void spool_note_change(struct spool *spool);
 void spool_free(struct spool *spool);
+
+/* spool-file.c: the thread's */
+/* -EAGAIN, when patient: the process has no descriptor or memory to spare just now. Another -errno:
+ * it was given up. */
+int spool_have_file(struct spool *spool, bool patient);
+void spool_close_file(struct spool *spool); /* until it is needed again; harmless twice */
+int spool_write_at(int fd, const char *bytes, size_t size, uint64_t at);
+/* Nothing more is kept, because of that errno. */
+void spool_give_up_file(struct spool *spool, int code);
 
 /* spool-thread.c: asks the thread; a reference goes with it until it is done. Any thread. */
 void spooler_wish(struct spool *spool, unsigned wishes);

@@ -3,7 +3,7 @@
  * with it, nobody else. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "pool/spool-private.h"
 
 enum {
@@ -20,6 +21,13 @@ enum {
 	CHUNKS_PER_TURN = 4, /* then others have their turn */
 	EVENTS = 64,
 	NOT_NOW = -2, /* of splicing: it starves */
+};
+
+enum came {
+	SOME,
+	NONE,  /* the pipe is empty */
+	LATER, /* it starves, or rests */
+	ENDED, /* every writer is gone */
 };
 
 /* ---- What the loop wants ---- */
@@ -71,109 +79,42 @@ static unsigned take_wishes(struct spool *spool, struct strbuf *ret_put)
 	pthread_mutex_lock(&spool->spooler->lock);
 	wishes = spool->wishes;
 	spool->wishes = 0;
-	*ret_put = spool->put;
-	strbuf_init(&spool->put);
+	if (wishes & SPOOL_PUT) { /* others may have come before that of bytes just put */
+		*ret_put = spool->put;
+		strbuf_init(&spool->put);
+	}
 	pthread_mutex_unlock(&spool->spooler->lock);
 	return wishes;
 }
 
-/* ---- The file ---- */
-
-static void give_up_file(struct spool *spool, int code)
-{
-	atomic_store(&spool->error, code);
-	atomic_store(&spool->cut, true);
-}
-
-static int write_at(int fd, const char *bytes, size_t size, uint64_t at)
-{
-	while (size > 0) {
-		ssize_t n = pwrite(fd, bytes, size, (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		bytes += n;
-		size -= (size_t)n;
-		at += (uint64_t)n;
-	}
-	return 0;
-}
-
-/* What was kept in memory becomes the file's beginning. */
-static int make_file(struct spool *spool)
-{
-	CLEANUP(closep)
-	int fd = openat(spool->spooler->dir_fd, spool->name,
-		O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int r = fd < 0 ? -errno : 0;
-
-	if (r == 0 && spool->head_size > 0)
-		r = write_at(fd, spool->head, spool->head_size, 0);
-	if (r < 0) {
-		if (fd >= 0)
-			(void)unlinkat(spool->spooler->dir_fd, spool->name, 0);
-		return r;
-	}
-	pthread_mutex_lock(&spool->lock);
-	atomic_store(&spool->has_file, true);
-	free(take_ptr(&spool->head));
-	pthread_mutex_unlock(&spool->lock);
-	spool->file_fd = take_fd(&fd);
-	return 0;
-}
-
-static int open_file(struct spool *spool)
-{
-	spool->file_fd =
-		openat(spool->spooler->dir_fd, spool->name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-	return spool->file_fd < 0 ? -errno : 0;
-}
-
-/* False: nothing can be kept. */
-static bool have_file(struct spool *spool)
-{
-	int r = 0;
-
-	if (atomic_load(&spool->cut))
-		return false;
-	if (spool->file_fd < 0)
-		r = atomic_load(&spool->has_file) ? open_file(spool) : make_file(spool);
-	if (r < 0)
-		give_up_file(spool, -r);
-	return r == 0;
-}
-
-static void close_file(struct spool *spool)
-{
-	closep(&spool->file_fd);
-	spool->file_fd = -1;
-}
-
 /* ---- The pipe ---- */
 
-static void pipe_ended(struct spool *spool)
+static void ignore_pipe(struct spool *spool)
 {
 	if (spool->watched)
 		(void)epoll_ctl(spool->spooler->epoll_fd, EPOLL_CTL_DEL, spool->pipe_fd, NULL);
 	spool->watched = false;
+}
+
+static void pipe_ended(struct spool *spool)
+{
+	ignore_pipe(spool);
 	closep(&spool->pipe_fd);
 	spool->pipe_fd = -1;
-	close_file(spool);
+	spool_close_file(spool);
 	atomic_store(&spool->pipe_closed, true);
 }
 
-/* No event of its pipe until it is told to go on. */
-static void listen_to_pipe(struct spool *spool, bool on)
+/* Until ignore_pipe(), which no mask could replace: a hang-up is always told. */
+static void listen_to_pipe(struct spool *spool)
 {
-	struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.ptr = spool};
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = spool};
 
-	if (spool->pipe_fd < 0)
+	if (spool->pipe_fd < 0 || spool->watched)
 		return;
-	if (epoll_ctl(spool->spooler->epoll_fd, spool->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
-		    spool->pipe_fd, &event) < 0) { /* its writer must not wait for ever */
-		give_up_file(spool, errno);
+	if (epoll_ctl(spool->spooler->epoll_fd, EPOLL_CTL_ADD, spool->pipe_fd, &event) <
+		0) { /* its writer must not wait for ever */
+		spool_give_up_file(spool, errno);
 		pipe_ended(spool);
 		return;
 	}
@@ -208,59 +149,48 @@ static ssize_t keep(struct spool *spool, size_t size)
 	if (n > 0)
 		spool_note_kept(spool, (uint64_t)n);
 	if (n < 0 && code != EAGAIN && code != EINTR) {
-		give_up_file(spool, code);
+		spool_give_up_file(spool, code);
 		return drop(spool, size);
 	}
 	errno = code;
 	return n;
 }
 
-static void starve(struct spool *spool)
+/* An end without a byte shall not cost a file. */
+static enum came look_into_pipe(const struct spool *spool)
 {
-	listen_to_pipe(spool, false);
+	struct pollfd poll_fd = {.fd = spool->pipe_fd, .events = POLLIN};
+	int there = 0;
+
+	if (poll(&poll_fd, 1, 0) < 0 || (poll_fd.revents & POLLIN))
+		return SOME;
+	if (!(poll_fd.revents & (POLLHUP | POLLERR)))
+		return NONE;
+	(void)ioctl(spool->pipe_fd, FIONREAD, &there); /* the last writer's, of just now */
+	return there > 0 ? SOME : ENDED;
+}
+
+static enum came starve(struct spool *spool)
+{
+	enum came came = look_into_pipe(spool);
+
+	if (came != SOME) /* it needs no room then, and nobody has to go */
+		return came;
+	ignore_pipe(spool);
 	atomic_store(&spool->starving, true);
 	spool_note_change(spool);
+	return LATER;
 }
 
-/* False when there is nothing more for now. */
-static bool read_chunk(struct spool *spool)
-{
-	uint64_t before = spool_total(spool);
-	size_t size = CHUNK;
-	ssize_t n;
-
-	if (spool->finishing && before < spool->finish_at && spool->finish_at - before < size)
-		size = (size_t)(spool->finish_at - before);
-	if (atomic_load(&spool->kept) < spool->max && have_file(spool))
-		n = keep(spool, size);
-	else
-		n = drop(spool, size);
-	if (n == NOT_NOW) {
-		starve(spool);
-		return false;
-	}
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		pipe_ended(spool);
-	return n > 0;
-}
-
-static void look_at_finish(struct spool *spool)
-{
-	if (!spool->finishing || atomic_load(&spool->finished))
-		return;
-	if (spool->pipe_fd >= 0 && spool_total(spool) < spool->finish_at)
-		return;
-	spool_note_end(spool);
-}
-
-/* A background process may write without end, and nobody awaits it: it must not keep us busy. */
+/* For some milliseconds nothing of its pipe is read, and its file not held open. */
 static void rest(struct spool *spool)
 {
 	struct spooler *spooler = spool->spooler;
 
 	if (spool->rests || spool->pipe_fd < 0)
 		return;
-	listen_to_pipe(spool, false);
+	ignore_pipe(spool);
+	spool_close_file(spool);
 	spool->rests = true;
 	if (!spooler->resting)
 		spooler->rest_until_ms = loop_now_ms() + SPOOL_REST_MS;
@@ -268,17 +198,90 @@ static void rest(struct spool *spool)
 	spooler->resting = spool_ref(spool);
 }
 
-static void end_rest(struct spooler *spooler)
+/* Whether the command has ended and not all is read that it left in the pipe. */
+static bool is_finishing(const struct spool *spool)
 {
-	struct spool *spool = spooler->resting, *next;
+	return spool->finishing && !atomic_load(&spool->finished);
+}
 
-	spooler->resting = NULL;
-	for (; spool; spool = next) {
-		next = spool->next_resting;
-		spool->rests = false;
-		listen_to_pipe(spool, true);
-		spool_unref(spool);
+static bool may_keep(const struct spool *spool)
+{
+	return !atomic_load(&spool->cut) && atomic_load(&spool->kept) < spool->max;
+}
+
+/* SOME: there is one, or nothing will be kept. */
+static enum came prepare_file(struct spool *spool)
+{
+	enum came came;
+
+	if (!may_keep(spool) || spool->file_fd >= 0)
+		return SOME;
+	came = look_into_pipe(spool);
+	if (came == SOME && spool_have_file(spool, true) == -EAGAIN) {
+		rest(spool);
+		return LATER;
 	}
+	return came;
+}
+
+static enum came move_chunk(struct spool *spool)
+{
+	uint64_t before = spool_total(spool);
+	size_t size = CHUNK;
+	ssize_t n;
+
+	if (is_finishing(spool) && spool->finish_at - before < size)
+		size = (size_t)(spool->finish_at - before);
+	n = may_keep(spool) ? keep(spool, size) : drop(spool, size);
+	if (n == NOT_NOW)
+		return starve(spool);
+	if (n < 0 && errno == EAGAIN)
+		return NONE;
+	return n > 0 || (n < 0 && errno == EINTR) ? SOME : ENDED;
+}
+
+static enum came read_chunk(struct spool *spool)
+{
+	enum came came = prepare_file(spool);
+
+	if (came == SOME)
+		came = move_chunk(spool);
+	if (came == ENDED)
+		pipe_ended(spool);
+	else if (came == NONE && is_finishing(spool))
+		spool->finish_at = spool_total(spool); /* somebody else has read the rest */
+	return came;
+}
+
+static void look_at_finish(struct spool *spool)
+{
+	if (!is_finishing(spool))
+		return;
+	if (spool->pipe_fd >= 0 && spool_total(spool) < spool->finish_at)
+		return;
+	spool_close_file(spool); /* what comes now is rare */
+	spool_note_end(spool);
+	if (spool->close_at_end && spool->pipe_fd >= 0)
+		pipe_ended(spool);
+}
+
+/* What a command left in its pipe is no more than the pipe holds. It is read without waiting for an
+ * event, for none would come if a process of the slot took it out. */
+static void read_last(struct spool *spool)
+{
+	enum came came = SOME;
+
+	look_at_finish(spool);
+	while (is_finishing(spool) && came == SOME) {
+		came = read_chunk(spool);
+		look_at_finish(spool);
+	}
+}
+
+static void go_on(struct spool *spool)
+{
+	listen_to_pipe(spool);
+	read_last(spool);
 }
 
 static void turn(struct spool *spool)
@@ -286,11 +289,12 @@ static void turn(struct spool *spool)
 	bool late = atomic_load(&spool->finished);
 	unsigned left = late ? 1 : CHUNKS_PER_TURN;
 
-	while (left > 0 && spool->pipe_fd >= 0 && read_chunk(spool)) {
+	while (left > 0 && spool->pipe_fd >= 0 && read_chunk(spool) == SOME) {
 		left--;
 		look_at_finish(spool);
 	}
 	look_at_finish(spool);
+	/* A background process may write without end, and nobody awaits it. */
 	if (late)
 		rest(spool);
 	spool_note_change(spool);
@@ -305,7 +309,7 @@ static void adopt(struct spool *spool)
 	spool->adopted = true;
 	(void)spool_ref(spool); /* the macro below would do it many times */
 	DL_APPEND2(spool->spooler->adopted, spool, prev_adopted, next_adopted);
-	listen_to_pipe(spool, true);
+	listen_to_pipe(spool);
 }
 
 static void put(struct spool *spool, const struct strbuf *bytes)
@@ -316,9 +320,11 @@ static void put(struct spool *spool, const struct strbuf *bytes)
 
 	if (size > spool->max - kept)
 		size = spool->max - kept;
-	if (size > 0 && r == 0 && have_file(spool)) {
+	if (size > 0 && r == 0 && !atomic_load(&spool->cut))
+		r = spool_have_file(spool, false);
+	if (size > 0 && r == 0 && !atomic_load(&spool->cut)) {
 		size = spool_charge(spool, size);
-		r = write_at(spool->file_fd, bytes->data, size, kept);
+		r = spool_write_at(spool->file_fd, bytes->data, size, kept);
 		if (r == 0)
 			spool_note_kept(spool, size);
 		else
@@ -327,10 +333,10 @@ static void put(struct spool *spool, const struct strbuf *bytes)
 		size = 0;
 	}
 	if (r < 0)
-		give_up_file(spool, -r);
+		spool_give_up_file(spool, -r);
 	spool_note_dropped(spool, bytes->size - (r < 0 ? 0 : size));
-	if (spool->pipe_fd < 0)
-		close_file(spool);
+	if (spool->pipe_fd < 0 || spool->finishing)
+		spool_close_file(spool);
 }
 
 static void finish(struct spool *spool)
@@ -343,7 +349,16 @@ static void finish(struct spool *spool)
 	spool->finish_at = spool_total(spool);
 	if (there > 0 && !atomic_load(&spool->finished))
 		spool->finish_at += (uint64_t)there;
-	look_at_finish(spool);
+	read_last(spool);
+}
+
+/* But what the command left in it is read first. */
+static void close_pipe(struct spool *spool)
+{
+	if (is_finishing(spool))
+		spool->close_at_end = true;
+	else if (spool->pipe_fd >= 0)
+		pipe_ended(spool);
 }
 
 static void remove_spool(struct spool *spool)
@@ -362,6 +377,21 @@ static void forget_pipe(struct spool *spool)
 	spool_unref(spool);
 }
 
+static void end_rest(struct spooler *spooler)
+{
+	struct spool *spool = spooler->resting, *next;
+
+	spooler->resting = NULL;
+	for (; spool; spool = next) {
+		next = spool->next_resting;
+		spool->rests = false;
+		go_on(spool);
+		spool_note_change(spool);
+		forget_pipe(spool);
+		spool_unref(spool);
+	}
+}
+
 static void serve_wish(struct spool *spool)
 {
 	CLEANUP(strbuf_fini) struct strbuf bytes = STRBUF_INIT;
@@ -376,11 +406,11 @@ static void serve_wish(struct spool *spool)
 	if (wishes & SPOOL_PUT)
 		put(spool, &bytes);
 	if (wishes & SPOOL_GO_ON)
-		listen_to_pipe(spool, true);
+		go_on(spool);
 	if (wishes & SPOOL_FINISH)
 		finish(spool);
-	if ((wishes & SPOOL_CLOSE) && spool->pipe_fd >= 0)
-		pipe_ended(spool);
+	if (wishes & SPOOL_CLOSE)
+		close_pipe(spool);
 	look_at_finish(spool);
 	spool_note_change(spool);
 	forget_pipe(spool);
@@ -443,18 +473,13 @@ static void *run(void *data)
 
 /* ---- Its beginning and end ---- */
 
+/* No signal reaches it: not SIGXFSZ either, so that the write says EFBIG. */
 static int start_thread(struct spooler *spooler, struct error *err)
 {
-	sigset_t all, before;
-	int code;
+	int r = thread_start(&spooler->thread, run, spooler);
 
-	(void)sigfillset(&all); /* SIGXFSZ too: the write then says EFBIG */
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	code = pthread_create(&spooler->thread, NULL, run, spooler);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (code != 0)
-		return error_errno(
-			err, code, "cannot start the thread that keeps commands' output");
+	if (r < 0)
+		return error_errno(err, -r, "cannot start the thread that keeps commands' output");
 	spooler->running = true;
 	return 0;
 }
@@ -487,6 +512,16 @@ static void forget_wishes(struct spooler *spooler)
 	}
 }
 
+static void forget_rests(struct spooler *spooler)
+{
+	struct spool *next;
+
+	for (struct spool *spool = take_ptr(&spooler->resting); spool; spool = next) {
+		next = spool->next_resting;
+		spool_unref(spool);
+	}
+}
+
 void spooler_stop(struct spooler *spooler)
 {
 	struct spool *spool, *next;
@@ -500,7 +535,7 @@ void spooler_stop(struct spooler *spooler)
 	(void)pthread_join(spooler->thread, NULL);
 	spooler->running = false;
 	atomic_store(&spooler->stopped, true);
-	end_rest(spooler);
+	forget_rests(spooler);
 	DL_FOREACH_SAFE2(spooler->adopted, spool, next, next_adopted)
 	{
 		pipe_ended(spool);

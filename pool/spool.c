@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "pool/pipe.h"
 #include "pool/spool-private.h"
 
 /* ---- Accounts ---- */
@@ -172,7 +173,9 @@ static void make_room(struct spool *spool)
 	if (!atomic_load(&spool->starving))
 		return;
 	atomic_store(&spool->starving, false);
-	if (!account->make_room || !account->make_room(account->data, spool))
+	/* Another, that starved with it, may have made room for both. */
+	if (atomic_load(&account->left) == 0 &&
+		(!account->make_room || !account->make_room(account->data, spool)))
 		atomic_store(&spool->cut, true);
 	spooler_wish(spool, SPOOL_GO_ON);
 }
@@ -387,11 +390,18 @@ static void hand_over(struct spool *spool, unsigned wishes)
 
 static bool make_head(struct spool *spool)
 {
+	char *head;
+
 	if (spool->head)
 		return true;
-	spool->head = malloc(SPOOL_HEAD);
-	spool->head_room = spool->head ? SPOOL_HEAD : 0;
-	return spool->head != NULL;
+	head = malloc(SPOOL_HEAD);
+	if (!head)
+		return false;
+	pthread_mutex_lock(&spool->lock);
+	spool->head = head;
+	spool->head_room = SPOOL_HEAD;
+	pthread_mutex_unlock(&spool->lock);
+	return true;
 }
 
 /* How many bytes more may be kept in memory, charged; 0: what comes is the thread's business. */
@@ -454,17 +464,11 @@ static void handle_readable(void *data, unsigned events)
 
 int spool_open_pipe(struct spool *spool, uid_t uid, gid_t gid, int *ret_fd, struct error *err)
 {
-	int fds[2], r;
+	int fds[2];
+	int r = command_pipe_open(uid, gid, PIPE_READER, fds, err);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "cannot make a pipe for a command");
-	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0 ||
-		(geteuid() == 0 && fchown(fds[0], uid, gid) < 0)) {
-		r = error_errno(err, errno, "cannot prepare a pipe for a command");
-		closep(&fds[0]);
-		closep(&fds[1]);
+	if (r < 0)
 		return r;
-	}
 	spool->pipe_fd = fds[0];
 	atomic_store(&spool->pipe_closed, false);
 	*ret_fd = fds[1];

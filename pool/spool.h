@@ -6,9 +6,10 @@
  *
  * Bytes go from the pipe to the file by splice(2) on the spooler's own thread, since ext4 blocks a
  * splice while it writes back; the loop reads the pipe itself until more than SPOOL_HEAD bytes
- * have come, so that a command that says little costs no file and no other thread. A file is named
- * in the spooler's directory and not held open once nothing comes any more; it goes with the last
- * reference.
+ * have come, so that a command that says little costs no file, and the other thread only when its
+ * pipe outlives it. A file is named in the spooler's directory and after the end held open only
+ * while something comes; it goes with the last reference. Where no descriptor is left for it, its
+ * writer waits, for some seconds.
  *
  * A stream keeps its first bytes: beyond its own cap, or when the account has nothing left, or when
  * the disk refuses, what comes is counted and dropped, for a command must never stall for it. Its
@@ -86,10 +87,10 @@ int spool_start(struct spool *spool, struct error *err);
 void spool_put(struct spool *spool, const void *bytes, size_t size);
 /* Reads what is in the pipe now, while it is the loop's to read. Tells nobody. */
 void spool_read_now(struct spool *spool);
-/* The command has ended: what is in the pipe now is its last. Done when spool_finished(), which may
- * be at once. Twice is harmless. */
+/* The command has ended: what is in the pipe now is its last, or less, where a process in the slot
+ * takes of it. Done when spool_finished(), which may be at once. Twice is harmless. */
 void spool_finish(struct spool *spool);
-/* Closes the pipe, whoever still writes. */
+/* Closes the pipe, whoever still writes; after spool_finish(), when that is done. */
 void spool_close_pipe(struct spool *spool);
 /* Nobody will ask for it again: its bytes are the account's again, and what still comes is dropped.
  * Readers that are there may go on reading what there is. */

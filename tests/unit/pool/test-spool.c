@@ -34,9 +34,20 @@ struct world {
 	struct spool_account *account;
 	struct spool *victim; /* goes when room is asked for */
 	unsigned asked;
+	int thief; /* takes all out of that pipe when room is asked for; 0: nobody does */
 };
 
 static struct world world, *w = &world;
+
+static void read_all(int fd)
+{
+	char bytes[4096];
+	ssize_t n;
+
+	while ((n = read(fd, bytes, sizeof(bytes))) > 0)
+		continue;
+	assert_int_equal(errno, EAGAIN);
+}
 
 static bool make_room(void *data, struct spool *spool)
 {
@@ -44,6 +55,8 @@ static bool make_room(void *data, struct spool *spool)
 
 	assert_ptr_equal(data, w);
 	w->asked++;
+	if (w->thief > 0)
+		read_all(w->thief);
 	if (victim)
 		spool_drop(victim);
 	return victim != NULL;
@@ -80,9 +93,9 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static unsigned count_files(void)
+static unsigned count_entries(const char *path)
 {
-	CLEANUP(closedirp) DIR *dir = opendir(w->spools);
+	CLEANUP(closedirp) DIR *dir = opendir(path);
 	struct dirent *entry;
 	unsigned count = 0;
 
@@ -90,6 +103,11 @@ static unsigned count_files(void)
 	while ((entry = readdir(dir)))
 		count += entry->d_name[0] != '.';
 	return count;
+}
+
+static unsigned count_files(void)
+{
+	return count_entries(w->spools);
 }
 
 /* The loop turns until it is so. */
@@ -270,6 +288,149 @@ static void who_needs_room_gets_that_of_an_older_one_or_is_cut(void **state)
 	spool_unref(new);
 }
 
+static void room_that_one_stream_got_is_room_for_another_that_waits_too(void **state)
+{
+	struct spool *old, *first, *second;
+	int fd;
+
+	(void)tear_down(state);
+	open_world(100000);
+	old = make(BIG, &fd);
+	write_bytes(fd, 0, 100000);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(old));
+	w->victim = old;
+	first = make(BIG, &fd);
+	assert_int_equal(write(fd, "first", 5), 5);
+	(void)close(fd);
+	second = make(BIG, &fd);
+	assert_int_equal(write(fd, "second", 6), 6);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(first) && spool_pipe_closed(second));
+	assert_int_equal(w->asked, 1);
+	assert_int_equal(spool_size(first), 5);
+	assert_int_equal(spool_size(second), 6);
+	spool_unref(old);
+	spool_unref(first);
+	spool_unref(second);
+}
+
+static void who_takes_bytes_out_of_a_pipe_does_not_delay_its_end(void **state)
+{
+	char path[64], bytes[50000] = {0};
+	struct spool *old, *new;
+	int fd;
+
+	(void)tear_down(state);
+	open_world(100000);
+	old = make(BIG, &fd);
+	write_bytes(fd, 0, 100000);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(old));
+	w->victim = old;
+	new = make(BIG, &fd);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	w->thief = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_true(w->thief > 0);
+	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+	spool_finish(new);
+	WAIT_UNTIL(spool_finished(new));
+	assert_int_equal(spool_end_size(new), 0);
+	assert_false(spool_pipe_closed(new));
+	(void)close(fd);
+	(void)close(w->thief);
+	spool_unref(old);
+	spool_unref(new);
+}
+
+static void a_pipe_that_is_closed_after_the_end_is_read_first(void **state)
+{
+	enum { MUCH = 300000 };
+	char *bytes = calloc(1, MUCH);
+	struct spool *spool;
+	int fd;
+
+	spool = make(BIG, &fd);
+	assert_true(fcntl(fd, F_SETPIPE_SZ, 512 * 1024) > 0);
+	assert_int_equal(write(fd, bytes, MUCH), MUCH);
+	spool_finish(spool);
+	spool_close_pipe(spool);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	assert_true(spool_finished(spool));
+	assert_int_equal(spool_size(spool), MUCH);
+	assert_int_equal(spool_end_size(spool), MUCH);
+	(void)close(fd);
+	free(bytes);
+	spool_unref(spool);
+}
+
+static void a_process_that_says_nothing_after_the_end_costs_no_file(void **state)
+{
+	struct spool *spool;
+	int fd;
+
+	spool = make(BIG, &fd);
+	write_bytes(fd, 0, 100);
+	spool_finish(spool);
+	assert_true(spool_finished(spool));
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	assert_holds(spool, 100);
+	assert_true(spool_in_memory(spool));
+	assert_int_equal(count_files(), 0);
+	spool_unref(spool);
+}
+
+static void after_the_end_the_file_is_held_open_only_while_something_comes(void **state)
+{
+	unsigned before;
+	struct spool *spool;
+	int fd;
+
+	spool = make(BIG, &fd);
+	before = count_entries("/proc/self/fd");
+	write_bytes(fd, 0, 100000);
+	spool_finish(spool);
+	WAIT_UNTIL(spool_finished(spool));
+	assert_int_equal(count_entries("/proc/self/fd"), before);
+	write_bytes(fd, 100000, 50000);
+	WAIT_UNTIL(spool_size(spool) == 150000);
+	WAIT_UNTIL(count_entries("/proc/self/fd") == before);
+	assert_holds(spool, 150000);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	spool_unref(spool);
+}
+
+static void without_a_descriptor_to_spare_the_writer_waits_and_nothing_is_lost(void **state)
+{
+	char bytes[50000];
+	struct rlimit before, small;
+	struct spool *spool;
+	int fd;
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = byte_at(i);
+	spool = make(BIG, &fd);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	small = before;
+	small.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+	spool_finish(spool);
+	for (unsigned i = 0; i < 20; i++) { /* time enough to fail */
+		(void)uv_run(loop_uv(w->loop), UV_RUN_NOWAIT);
+		(void)poll(NULL, 0, 1);
+	}
+	assert_false(spool_finished(spool));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	WAIT_UNTIL(spool_finished(spool));
+	assert_holds(spool, sizeof(bytes));
+	assert_int_equal(spool_counts(spool).error, 0);
+	(void)close(fd);
+	spool_unref(spool);
+}
+
 static void what_comes_after_the_end_is_appended_and_counted_apart(void **state)
 {
 	struct spool *spool;
@@ -434,6 +595,12 @@ int main(void)
 		CASE(many_at_once_leave_no_file_behind),
 		CASE(beyond_the_cap_bytes_are_counted_and_the_writer_goes_on),
 		CASE(who_needs_room_gets_that_of_an_older_one_or_is_cut),
+		CASE(room_that_one_stream_got_is_room_for_another_that_waits_too),
+		CASE(who_takes_bytes_out_of_a_pipe_does_not_delay_its_end),
+		CASE(a_pipe_that_is_closed_after_the_end_is_read_first),
+		CASE(a_process_that_says_nothing_after_the_end_costs_no_file),
+		CASE(after_the_end_the_file_is_held_open_only_while_something_comes),
+		CASE(without_a_descriptor_to_spare_the_writer_waits_and_nothing_is_lost),
 		CASE(what_comes_after_the_end_is_appended_and_counted_apart),
 		CASE(the_end_has_what_was_in_the_pipe_before_it),
 		CASE(a_disk_that_refuses_costs_bytes_and_not_the_command),
