@@ -286,6 +286,8 @@ int loop_watch_start(struct loop *loop, int fd, unsigned events, loop_ready_fn *
 
 void loop_watch_events(struct loop_watch *watch, unsigned events)
 {
+	if (watch->events == uv_events(events)) /* libuv would tell the kernel, both times */
+		return;
 	watch->events = uv_events(events);
 	if (events)
 		(void)uv_poll_start(&watch->uv, watch->events, handle_poll);
