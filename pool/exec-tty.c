@@ -24,7 +24,8 @@ struct exec_tty {
 	struct loop_watch *watch, *output_watch;
 	char held[HELD]; /* read, not passed on yet */
 	size_t size, at;
-	bool wanted; /* somebody wants to feed it, and could not */
+	bool wanted;     /* somebody wants to feed it, and could not */
+	bool end_wanted; /* ^D found no room */
 	loop_fn *ready;
 	void *data;
 };
@@ -39,8 +40,9 @@ static void look(struct exec_tty *tty)
 	bool holds = has_held(tty);
 
 	if (tty->watch)
-		loop_watch_events(tty->watch,
-			(holds ? 0 : LOOP_READABLE) | (tty->wanted ? LOOP_WRITABLE : 0));
+		loop_watch_events(
+			tty->watch, (holds ? 0 : LOOP_READABLE) |
+					    (tty->wanted || tty->end_wanted ? LOOP_WRITABLE : 0));
 	if (tty->output_watch)
 		loop_watch_events(tty->output_watch, holds ? LOOP_WRITABLE : 0);
 }
@@ -101,13 +103,22 @@ static void tell_ready(struct exec_tty *tty)
 	tty->ready(tty->data);
 }
 
+static void type_end(struct exec_tty *tty)
+{
+	static const char end = '\004';
+
+	tty->end_wanted = write(tty->master, &end, 1) < 0 && errno == EAGAIN;
+}
+
 static void handle_master(void *data, unsigned events)
 {
 	struct exec_tty *tty = data;
 
 	if (events & LOOP_READABLE)
 		(void)fill(tty);
-	if ((events & LOOP_WRITABLE) || tty->master < 0)
+	if ((events & LOOP_WRITABLE) && tty->master >= 0 && tty->end_wanted)
+		type_end(tty);
+	if (((events & LOOP_WRITABLE) && !tty->end_wanted) || tty->master < 0)
 		tell_ready(tty);
 	look(tty);
 }
@@ -224,12 +235,19 @@ void exec_tty_close(struct exec_tty *tty)
 
 ssize_t exec_tty_feed(struct exec_tty *tty, const void *bytes, size_t size)
 {
-	ssize_t n = tty->master < 0 ? -1 : write(tty->master, bytes, size);
+	ssize_t n;
 
-	if (n > 0 || size == 0)
-		return n < 0 ? 0 : n;
-	if (tty->master < 0 || (n < 0 && errno != EAGAIN))
+	if (size == 0)
+		return 0;
+	if (tty->master < 0)
 		return -EPIPE;
+	if (!tty->end_wanted) { /* else it is for whoever reads behind that end */
+		n = write(tty->master, bytes, size);
+		if (n > 0)
+			return n;
+		if (n < 0 && errno != EAGAIN)
+			return -EPIPE;
+	}
 	tty->wanted = true;
 	look(tty);
 	return -EAGAIN;
@@ -237,10 +255,10 @@ ssize_t exec_tty_feed(struct exec_tty *tty, const void *bytes, size_t size)
 
 void exec_tty_feed_end(struct exec_tty *tty)
 {
-	static const char end = '\004';
-
-	if (tty->master >= 0)
-		(void)!write(tty->master, &end, 1);
+	if (tty->master < 0)
+		return;
+	type_end(tty);
+	look(tty);
 }
 
 int exec_tty_resize(struct exec_tty *tty, uint16_t rows, uint16_t cols, struct error *err)

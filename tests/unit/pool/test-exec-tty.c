@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Commands with a terminal whose leader ends before others let go of it. `--user` as in
  * test-exec.c. */
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -111,18 +112,26 @@ static void finish(struct fixture *fixture, struct outcome *outcome)
 	spooler_destroy(outcome->spooler);
 }
 
+static void type_until_full(const struct outcome *outcome)
+{
+	char lines[4096];
+	ssize_t n;
+
+	memset(lines, '\n', sizeof(lines));
+	do
+		n = exec_feed(outcome->exec, lines, sizeof(lines));
+	while (n >= 0);
+	assert_int_equal(n, -EAGAIN);
+}
+
 /* Its owner may have forgotten it: nothing but gone() follows. */
 static void who_waits_to_type_hears_nothing_after_the_end(void **state)
 {
 	struct fixture *fixture = *state;
 	struct outcome outcome;
-	char lines[4096];
-
-	memset(lines, '\n', sizeof(lines));
 	begin(fixture, &outcome,
 		"stty -echo; trap '' HUP; sleep 1000 & echo ready; exec sleep 1000");
-	while (exec_feed(outcome.exec, lines, sizeof(lines)) >= 0)
-		;
+	type_until_full(&outcome);
 	assert_int_equal(exec_signal(outcome.exec, SIGKILL, true, NULL), 0);
 	fixture_wait(fixture, &outcome.ended);
 	assert_false(outcome.gone);
@@ -147,6 +156,22 @@ static void what_it_showed_before_its_end_is_not_late_though_nobody_kept_up(void
 	finish(fixture, &outcome);
 }
 
+static void the_end_of_the_input_arrives_though_the_terminal_was_full(void **state)
+{
+	struct fixture *fixture = *state;
+	struct outcome outcome;
+
+	begin(fixture, &outcome,
+		"stty -echo; trap go=1 USR1; echo ready; until [ $go ]; do sleep 0.1; done; cat");
+	type_until_full(&outcome);
+	exec_feed_end(outcome.exec);
+	assert_int_equal(exec_signal(outcome.exec, SIGUSR1, true, NULL), 0);
+	fixture_wait(fixture, &outcome.ended);
+	assert_true(outcome.result.has_returncode);
+	assert_int_equal(outcome.result.returncode, 0);
+	finish(fixture, &outcome);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +180,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(
 			what_it_showed_before_its_end_is_not_late_though_nobody_kept_up,
 			fixture_set_up, fixture_tear_down),
+		cmocka_unit_test_setup_teardown(
+			the_end_of_the_input_arrives_though_the_terminal_was_full, fixture_set_up,
+			fixture_tear_down),
 	};
 
 	if (!fixture_begin_tests(argc, argv))
