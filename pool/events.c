@@ -15,9 +15,12 @@
 #include "base/strbuf.h"
 #include "pool/metrics.h"
 
+/* Ten thousand are kept: in places of their own, for among all else that is allocated and freed
+ * they would hold the heap apart. */
 struct line {
 	uint64_t seq;
-	char *text;
+	char *longer; /* NULL: the text fits */
+	char text[240];
 };
 
 struct ring {
@@ -64,7 +67,7 @@ void events_destroy(struct events *events)
 		struct ring *ring = &events->rings[i];
 
 		for (size_t j = 0; ring->lines && j < ring->keep; j++)
-			free(ring->lines[j].text);
+			free(ring->lines[j].longer);
 		free(ring->lines);
 	}
 	free(events);
@@ -77,29 +80,23 @@ static void add_text(struct strbuf *line, const char *key, const char *value)
 }
 
 /* more: further members, each with a comma behind it. */
-static char *render(uint64_t seq, const struct event *event, const char *more)
+static void render(uint64_t seq, const struct event *event, const char *more, struct strbuf *out)
 {
-	CLEANUP(strbuf_fini) struct strbuf line = STRBUF_INIT;
 	struct timespec now;
-	char *text, *fitting;
-	size_t size;
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	strbuf_addf(&line, "{\"seq\":%llu,\"ts\":%lld.%03ld", (unsigned long long)seq,
+	strbuf_addf(out, "{\"seq\":%llu,\"ts\":%lld.%03ld", (unsigned long long)seq,
 		(long long)now.tv_sec, now.tv_nsec / 1000000);
-	strbuf_addf(&line, ",%s\"kind\":", more);
-	json_add_cstring(&line, event->kind);
-	add_text(&line, "id", event->id);
-	add_text(&line, "from", event->from);
-	add_text(&line, "to", event->to);
-	add_text(&line, "reason", reason_word(event->reason));
-	strbuf_addf(&line, ",\"generation\":%u", event->generation);
+	strbuf_addf(out, ",%s\"kind\":", more);
+	json_add_cstring(out, event->kind);
+	add_text(out, "id", event->id);
+	add_text(out, "from", event->from);
+	add_text(out, "to", event->to);
+	add_text(out, "reason", reason_word(event->reason));
+	strbuf_addf(out, ",\"generation\":%u", event->generation);
 	if (event->why && *event->why)
-		add_text(&line, "why", event->why);
-	strbuf_adds(&line, "}\n");
-	text = strbuf_take(&line, &size);
-	fitting = text ? realloc(text, size + 1) : NULL; /* ten thousand are kept */
-	return fitting ? fitting : text;
+		add_text(out, "why", event->why);
+	strbuf_adds(out, "}\n");
 }
 
 static bool is_command(const struct event *event)
@@ -118,16 +115,29 @@ static void say(const struct event *event)
 		*word ? ")" : "", event->generation, *why ? ": " : "", why);
 }
 
-static void push(struct ring *ring, uint64_t seq, char *owned_text)
+static const char *text_of(const struct line *line)
 {
-	size_t at = (ring->first + ring->count) % ring->keep;
+	return line->longer ? line->longer : line->text;
+}
 
+static void push(struct ring *ring, uint64_t seq, const struct strbuf *text)
+{
+	bool fits = text->size < sizeof(ring->lines->text);
+	char *longer = fits ? NULL : strdup(text->data);
+	struct line *line;
+
+	if (!ring->keep || (!fits && !longer))
+		return;
+	line = &ring->lines[(ring->first + ring->count) % ring->keep];
 	if (ring->count == ring->keep)
 		ring->first = (ring->first + 1) % ring->keep;
 	else
 		ring->count++;
-	free(ring->lines[at].text);
-	ring->lines[at] = (struct line){.seq = seq, .text = owned_text};
+	free(line->longer);
+	line->seq = seq;
+	line->longer = longer;
+	if (fits)
+		memcpy(line->text, text->data, text->size + 1);
 }
 
 void events_on_add(struct events *events, events_added_fn *added, void *data)
@@ -139,14 +149,13 @@ void events_on_add(struct events *events, events_added_fn *added, void *data)
 void events_add(struct events *events, const struct event *event)
 {
 	struct ring *ring = &events->rings[is_command(event) ? OF_COMMANDS : OF_THE_REST];
+	CLEANUP(strbuf_fini) struct strbuf text = STRBUF_INIT;
 	uint64_t seq = events->next_seq++;
-	char *text = render(seq, event, "");
 
+	render(seq, event, "", &text);
 	say(event);
-	if (text && ring->keep)
-		push(ring, seq, text);
-	else
-		free(text);
+	if (!strbuf_failed(&text))
+		push(ring, seq, &text);
 	if (events->added)
 		events->added(events->added_data);
 }
@@ -186,14 +195,11 @@ static size_t find_seq(const struct ring *ring, uint64_t seq)
 static void add_gap(uint64_t next_seq, uint64_t found_seq, struct strbuf *out)
 {
 	char missed[48];
-	CLEANUP(freep) char *text = NULL;
 
 	(void)snprintf(missed, sizeof(missed), "\"missed\":%llu,",
 		(unsigned long long)(found_seq - next_seq));
-	text = render(found_seq - 1, &(struct event){.kind = "gap", .id = "", .from = "", .to = ""},
-		missed);
-	if (text)
-		strbuf_adds(out, text);
+	render(found_seq - 1, &(struct event){.kind = "gap", .id = "", .from = "", .to = ""},
+		missed, out);
 }
 
 void events_read(const struct events *events, uint64_t *next_seq, size_t most, struct strbuf *out)
@@ -209,7 +215,7 @@ void events_read(const struct events *events, uint64_t *next_seq, size_t most, s
 			return;
 		if (*next_seq && line->seq > *next_seq)
 			add_gap(*next_seq, line->seq, out);
-		strbuf_adds(out, line->text);
+		strbuf_adds(out, text_of(line));
 		*next_seq = line->seq + 1;
 		if (line == x)
 			i++;
@@ -227,10 +233,10 @@ void events_render(const struct events *events, struct strbuf *out)
 		const struct line *x = line_at(a, i), *y = line_at(b, j);
 
 		if (x && (!y || x->seq < y->seq)) {
-			strbuf_adds(out, x->text);
+			strbuf_adds(out, text_of(x));
 			i++;
 		} else {
-			strbuf_adds(out, y->text);
+			strbuf_adds(out, text_of(y));
 			j++;
 		}
 	}
