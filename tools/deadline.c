@@ -44,7 +44,7 @@ static void *wait_for_it(void *data)
 			code = 0; /* it was set anew */
 	}
 	if (!deadline->met) {
-		(void)alarm(1); /* kills: the log may be on that file system too */
+		(void)alarm(5); /* kills: the log may be on that file system too */
 		log_error(
 			"the stop takes too long, most likely for a file system that does not answer: ended without waiting for it; the next start clears what is left");
 		_exit(EXIT_FAILURE); /* exit() would wait too */

@@ -529,6 +529,7 @@ static void a_pool_can_be_destroyed_without_a_stop(void **state)
 	assert_false(waiting.told);
 	assert_int_equal(poll(&death, 1, 20000), 1);
 	(void)close(death.fd);
+	run_fini(&run);
 	pool_fixture_fini(f);
 }
 
