@@ -194,6 +194,21 @@ void loop_post(struct loop *loop, struct loop_task *task)
 		wake_up(loop);
 }
 
+void loop_unpost(struct loop *loop, struct loop_task *task)
+{
+	struct loop_task **at = &loop->first;
+
+	pthread_mutex_lock(&loop->lock);
+	while (*at && *at != task)
+		at = &(*at)->next;
+	if (*at)
+		*at = task->next;
+	while (*at)
+		at = &(*at)->next;
+	loop->last = at;
+	pthread_mutex_unlock(&loop->lock);
+}
+
 uint64_t loop_now_ms(void)
 {
 	struct timespec now;

@@ -46,6 +46,8 @@ struct loop_task {
 
 /* Queues task->fn(task->data) to the loop, in order of posting. Any thread. */
 void loop_post(struct loop *loop, struct loop_task *task);
+/* Takes it out of the queue again, if it is there; not from within a task. Any thread. */
+void loop_unpost(struct loop *loop, struct loop_task *task);
 
 /* Milliseconds of a clock that never jumps back (CLOCK_MONOTONIC), read now. Any thread. */
 uint64_t loop_now_ms(void);

@@ -229,6 +229,7 @@ void spooler_destroy(struct spooler *spooler)
 	if (!spooler)
 		return;
 	spooler_stop(spooler);
+	loop_unpost(spooler->loop, &spooler->task);
 	for (struct spool *spool = take_changed(spooler); spool; spool = next) {
 		next = next_changed(spool);
 		spool_unref(spool);

@@ -144,6 +144,25 @@ static void a_stop_before_the_run_is_not_lost_and_holds_for_one_run(void **state
 	assert_int_equal(runs, 1);
 }
 
+static void a_task_that_was_taken_out_again_does_not_run_and_the_others_do(void **state)
+{
+	unsigned runs[4] = {0};
+	struct loop_task tasks[4], stopper = {.fn = stop};
+
+	for (unsigned i = 0; i < 4; i++) {
+		tasks[i] = (struct loop_task){.fn = count, .data = &runs[i]};
+		loop_post(loop, &tasks[i]);
+	}
+	loop_unpost(loop, &tasks[0]);
+	loop_unpost(loop, &tasks[2]);
+	loop_unpost(loop, &tasks[3]);
+	loop_unpost(loop, &tasks[3]); /* harmless */
+	loop_post(loop, &stopper);
+	loop_run(loop);
+	assert_int_equal(runs[0] + runs[2] + runs[3], 0);
+	assert_int_equal(runs[1], 1);
+}
+
 static void tasks_still_queued_at_the_end_are_forgotten(void **state)
 {
 	unsigned runs = 0;
@@ -448,6 +467,7 @@ int main(void)
 		LOOP_TEST(a_task_may_post_itself_again),
 		LOOP_TEST(a_task_may_free_itself),
 		LOOP_TEST(a_stop_before_the_run_is_not_lost_and_holds_for_one_run),
+		LOOP_TEST(a_task_that_was_taken_out_again_does_not_run_and_the_others_do),
 		LOOP_TEST(tasks_still_queued_at_the_end_are_forgotten),
 		LOOP_TEST(timers_fire_in_the_order_of_their_times),
 		LOOP_TEST(a_timer_never_fires_early),

@@ -100,7 +100,6 @@ static void begin(struct fixture *fixture, struct outcome *outcome, const char *
 		fixture_turn(fixture);
 }
 
-/* The loop must not turn once the spooler has gone. */
 static void finish(struct fixture *fixture, struct outcome *outcome)
 {
 	bubble_kill(fixture->slots[0].bubble);
