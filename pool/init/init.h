@@ -70,19 +70,22 @@ bool left_out(const char *step);
 struct launch;
 struct runner;
 
+enum { SIGNAL_MAX = 64 };
+
 /* One command, from its EXEC until its leader is reaped and its runner, if it has one, too. */
 struct command {
 	struct command *next;
 	uint32_t id;
-	pid_t pid;             /* of the leader; 0: of one with a runner, not known yet */
-	struct launch *launch; /* what the child needs until exec; NULL afterwards */
-	struct runner *runner; /* NULL: it has a cgroup, or its runner is dead */
-	bool doomed;           /* when its leader is dead it is hunted */
-	bool hunted;           /* its end is told when nothing of its tree is left */
-	bool ended;            /* its leader is dead, or never ran, */
-	bool told;             /* and that was reported */
-	int status;            /* of the leader, as wait4() gives it, */
-	struct rusage usage;   /* and what it used */
+	pid_t pid;              /* of the leader; 0: of one with a runner, not known yet */
+	struct launch *launch;  /* what the child needs until exec; NULL afterwards */
+	struct runner *runner;  /* NULL: it has a cgroup, or its runner is dead */
+	bool doomed;            /* when its leader is dead it is hunted */
+	uint64_t early_signals; /* bit n - 1: n, which came before the leader was there */
+	bool hunted;            /* its end is told when nothing of its tree is left */
+	bool ended;             /* its leader is dead, or never ran, */
+	bool told;              /* and that was reported */
+	int status;             /* of the leader, as wait4() gives it, */
+	struct rusage usage;    /* and what it used */
 };
 
 /* What the child tells through the pipe. */

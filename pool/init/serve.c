@@ -79,6 +79,29 @@ static void learn_pid(struct command *command)
 		command->pid = runner_child(command->runner);
 }
 
+/* The group of a leader that we have not reaped cannot be another's. Before its setsid() it has
+ * none yet. What comes before the leader itself waits for it. */
+static void signal_command(struct command *command, int signal, bool leader_only)
+{
+	learn_pid(command);
+	if (command->pid == 0 && signal > 0 && signal <= SIGNAL_MAX)
+		command->early_signals |= UINT64_C(1) << (signal - 1);
+	if (command->pid == 0 || command->ended)
+		return;
+	if (leader_only || (kill(-command->pid, signal) < 0 && errno == ESRCH))
+		(void)kill(command->pid, signal);
+}
+
+static void send_early_signals(struct command *command)
+{
+	uint64_t signals = command->early_signals;
+
+	command->early_signals = 0;
+	for (int signal = 1; signal <= SIGNAL_MAX; signal++)
+		if (command->pid > 0 && signals & (UINT64_C(1) << (signal - 1)))
+			signal_command(command, signal, true);
+}
+
 /* Tells how exec went, of those that are not known to have come so far. */
 static void look_at_launches(struct server *server)
 {
@@ -101,6 +124,7 @@ static void look_at_launches(struct server *server)
 			handle_start_failed(server, command, &failure);
 		else if (command->pid > 0) /* else it was killed before it was born */
 			report(server, &started);
+		send_early_signals(command);
 	}
 }
 
@@ -329,17 +353,6 @@ static struct command *find_command(const struct server *server)
 	while (command && command->id != server->request->id)
 		command = command->next;
 	return command;
-}
-
-/* The group of a leader that we have not reaped cannot be another's. Before its setsid() it has
- * none yet. */
-static void signal_command(struct command *command, int signal, bool leader_only)
-{
-	learn_pid(command);
-	if (command->pid == 0 || command->ended)
-		return;
-	if (leader_only || (kill(-command->pid, signal) < 0 && errno == ESRCH))
-		(void)kill(command->pid, signal);
 }
 
 static void handle_signal(struct server *server)

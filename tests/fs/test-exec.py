@@ -732,6 +732,15 @@ def signal_reaches_the_whole_tree_or_the_leader_alone(d):
 
 
 @case
+def a_signal_right_after_the_start_is_not_lost(d):
+    d.mkdir('t')
+    for _ in range(30):
+        command = Command(d, 't', 'exec sleep 60')
+        command.signal('TERM')
+        equal(command.wait()['returncode'], -15)
+
+
+@case
 def KILL_ends_it_at_once_and_afterwards_there_is_nobody_to_signal(d):
     d.mkdir('t')
     command = Command(d, 't', 'trap "" TERM; echo up; while :; do sleep 0.05; done')
@@ -861,6 +870,14 @@ def a_stop_of_the_daemon_ends_readers_and_writers():
         other.communicate(timeout=PATIENCE)
 
 
+def has_ended(command):
+    """It may be removed meanwhile, for others that have ended after it."""
+    try:
+        return command.status()['state'] == 'exited'
+    except FileNotFoundError:
+        return True
+
+
 @case
 def the_last_keep_finished_ones_stay_and_running_ones_do():
     with Daemon(slots=1, options=['exec.keep=3']) as d:
@@ -868,7 +885,7 @@ def the_last_keep_finished_ones_stay_and_running_ones_do():
         running, feed = echoing(d, 't')
         commands = [Command(d, 't', f'echo {n}') for n in range(5)]
         for command in commands:
-            eventually(lambda command=command: not os.path.exists(command.top) or command.status()['state'] == 'exited', 'it has ended')
+            eventually(lambda command=command: has_ended(command), 'it has ended')
         shown = {int(name) for name in os.listdir(d.lease('t', 'exec')) if name != 'new'}
         equal(len(shown), 4)
         check(running.number in shown, 'the running one')
