@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 
-enum { PLACES_AT_FIRST = 64 };
+enum { PLACES_AT_FIRST = 64, BLOCK_SIZE = 512 << 10 };
 
 struct entry {
 	uint64_t at_ms;
@@ -16,6 +16,15 @@ struct entry {
 	uint32_t generation;
 	bool reusable;
 	char ids[]; /* of the lease, then of its trajectory */
+};
+
+/* Entries go in the order in which they came. In blocks that are mappings of their own they do not
+ * hold the heap apart, where all else comes and goes within seconds. */
+struct block {
+	struct block *next; /* newer */
+	size_t used;
+	unsigned live;
+	_Alignas(struct entry) char bytes[];
 };
 
 /* Few ask for a lease that has ended, and most for one of the last: a table of hashes that is read
@@ -31,6 +40,7 @@ struct released_leases {
 	struct place *places; /* a ring, oldest first */
 	size_t capacity;      /* a power of two */
 	size_t first, count;
+	struct block *oldest, *newest;
 	struct released_lease found;
 };
 
@@ -52,9 +62,16 @@ static struct place *place_at(const struct released_leases *released, size_t n)
 
 static void drop_oldest(struct released_leases *released)
 {
-	free(take_ptr(&place_at(released, 0)->entry));
+	struct block *block = released->oldest;
+
 	released->first++;
 	released->count--;
+	if (--block->live > 0)
+		return;
+	released->oldest = block->next;
+	if (!released->oldest)
+		released->newest = NULL;
+	free(block);
 }
 
 void released_destroy(struct released_leases *released)
@@ -108,10 +125,44 @@ static const char *trajectory_of(const struct entry *entry)
 	return entry->ids + strlen(entry->ids) + 1;
 }
 
-static struct entry *make_entry(const struct released_lease *lease, uint64_t now_ms)
+static struct block *add_block(struct released_leases *released)
+{
+	struct block *block = malloc(sizeof(*block) + BLOCK_SIZE);
+
+	if (!block)
+		return NULL;
+	block->next = NULL;
+	block->used = block->live = 0;
+	if (released->newest)
+		released->newest->next = block;
+	else
+		released->oldest = block;
+	released->newest = block;
+	return block;
+}
+
+static struct entry *allocate(struct released_leases *released, size_t size)
+{
+	struct block *block = released->newest;
+	struct entry *entry;
+
+	size = (size + _Alignof(struct entry) - 1) / _Alignof(struct entry) *
+	       _Alignof(struct entry);
+	if (!block || size > BLOCK_SIZE - block->used)
+		block = add_block(released);
+	if (!block)
+		return NULL;
+	entry = (struct entry *)(void *)(block->bytes + block->used);
+	block->used += size;
+	block->live++;
+	return entry;
+}
+
+static struct entry *make_entry(
+	struct released_leases *released, const struct released_lease *lease, uint64_t now_ms)
 {
 	size_t size = strlen(lease->lease_id) + 1 + strlen(lease->trajectory_id) + 1;
-	struct entry *entry = malloc(sizeof(*entry) + size);
+	struct entry *entry = allocate(released, sizeof(*entry) + size);
 
 	if (!entry)
 		return NULL;
@@ -126,7 +177,7 @@ static struct entry *make_entry(const struct released_lease *lease, uint64_t now
 void released_add(
 	struct released_leases *released, const struct released_lease *lease, uint64_t now_ms)
 {
-	struct entry *entry = make_room(released) ? make_entry(lease, now_ms) : NULL;
+	struct entry *entry = make_room(released) ? make_entry(released, lease, now_ms) : NULL;
 
 	if (!entry)
 		return;
