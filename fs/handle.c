@@ -280,6 +280,23 @@ void handle_wake_poller(struct handle *handle)
 		notifier_wake(handle->control->notifier, take_ptr(&handle->poller));
 }
 
+void handle_wake(struct control *control, fuse_ino_t ino, void (*serve)(struct handle *handle))
+{
+	struct inode *inode = inode_find(control, ino);
+	struct handle *handle;
+
+	if (!inode)
+		return;
+	DL_FOREACH (inode->handles, handle) {
+		bool fed = node_type(handle->node.kind)->fed;
+
+		serve(handle);
+		if (handle->poller &&
+			!(fed ? input_write_would_wait(handle) : read_would_wait(handle)))
+			handle_wake_poller(handle);
+	}
+}
+
 /* Writing */
 
 void handle_write(struct request *request)

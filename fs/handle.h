@@ -69,6 +69,9 @@ void handle_truncate(struct handle *handle);
 void handle_settle(struct handle *handle);
 /* A READ would not wait any more. */
 void handle_wake_poller(struct handle *handle);
+/* A node has changed: serve() answers what it now can of what each of its handles holds; who polls
+ * is told when he need not wait. */
+void handle_wake(struct control *control, fuse_ino_t ino, void (*serve)(struct handle *handle));
 /* Closes it without a commit: the session is over. Nothing is held any more. */
 void handle_abandon(struct handle *handle);
 

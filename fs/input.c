@@ -75,6 +75,7 @@ static void serve_waiting(struct handle *handle)
 {
 	struct request *request, *after;
 
+	handle->full = false;
 	DL_FOREACH_SAFE (handle->waiting, request, after) {
 		ssize_t r = feed(handle, request);
 
@@ -87,15 +88,5 @@ static void serve_waiting(struct handle *handle)
 
 void input_wake(struct control *control, fuse_ino_t ino)
 {
-	struct inode *inode = inode_find(control, ino);
-	struct handle *handle;
-
-	if (!inode)
-		return;
-	DL_FOREACH (inode->handles, handle) {
-		handle->full = false;
-		serve_waiting(handle);
-		if (handle->poller && !input_write_would_wait(handle))
-			handle_wake_poller(handle);
-	}
+	handle_wake(control, ino, serve_waiting);
 }

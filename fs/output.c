@@ -296,16 +296,7 @@ static void serve_waiting(struct handle *handle)
 
 void output_wake(struct control *control, fuse_ino_t ino)
 {
-	struct inode *inode = inode_find(control, ino);
-	struct handle *handle;
-
-	if (!inode)
-		return;
-	DL_FOREACH (inode->handles, handle) {
-		serve_waiting(handle);
-		if (handle->poller && !output_read_would_wait(handle))
-			handle_wake_poller(handle);
-	}
+	handle_wake(control, ino, serve_waiting);
 }
 
 off_t output_size(const struct node *node)

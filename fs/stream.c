@@ -105,16 +105,7 @@ static void serve_waiting(struct handle *handle)
 
 void stream_wake(struct control *control, enum node_kind kind, uint64_t object)
 {
-	struct inode *inode = inode_find(control, node_ino(kind, object));
-	struct handle *handle;
-
-	if (!inode)
-		return;
-	DL_FOREACH (inode->handles, handle) {
-		serve_waiting(handle);
-		if (handle->poller && !stream_read_would_wait(handle))
-			handle_wake_poller(handle);
-	}
+	handle_wake(control, node_ino(kind, object), serve_waiting);
 }
 
 off_t stream_size(struct control *control, const struct node *node)
