@@ -350,13 +350,24 @@ void run_begin_script(struct slot *slot, struct run_outcome *run, const char *sc
 	run_begin(slot, run, &command);
 }
 
-void run_script(
-	struct pool_fixture *f, struct slot *slot, struct run_outcome *run, const char *script)
+void run_command(struct slot *slot, struct run_outcome *run, const struct command *command)
 {
-	run_begin_script(slot, run, script);
-	pool_fixture_wait(f, &run->ended);
+	run_begin(slot, run, command);
+	pool_fixture_wait(fixture_of(slot), &run->ended);
 	if (run->r < 0)
 		fail_msg("%s", run->err.text);
+}
+
+void run_script(struct slot *slot, struct run_outcome *run, const char *script)
+{
+	const struct command command = {.script = (char *)script, .max_output = 1 << 20};
+
+	run_command(slot, run, &command);
+}
+
+bool pool_fixture_has_cgroups(const struct pool_fixture *f)
+{
+	return pool_cgroups(f->pool)[0] != '\0';
 }
 
 void run_fini(struct run_outcome *run)

@@ -58,6 +58,9 @@ void pool_fixture_turn(struct pool_fixture *f);
 void pool_fixture_wait(struct pool_fixture *f, const bool *flag);
 void pool_fixture_wait_state(struct pool_fixture *f, struct slot *slot, enum slot_state state);
 
+/* Whether a cgroup keeps each command's tree together; else a runner does. */
+bool pool_fixture_has_cgroups(const struct pool_fixture *f);
+
 struct loan {
 	bool told;
 	int r;
@@ -86,9 +89,9 @@ struct run_outcome {
 
 void run_begin(struct slot *slot, struct run_outcome *run, const struct command *command);
 void run_begin_script(struct slot *slot, struct run_outcome *run, const char *script);
-/* Begins and waits. */
-void run_script(
-	struct pool_fixture *f, struct slot *slot, struct run_outcome *run, const char *script);
+/* Begins and waits; it must start. */
+void run_command(struct slot *slot, struct run_outcome *run, const struct command *command);
+void run_script(struct slot *slot, struct run_outcome *run, const char *script);
 void run_fini(struct run_outcome *run);
 
 /* What the process holds: descriptors, children, and cgroups below the pool's. */

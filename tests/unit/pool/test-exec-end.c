@@ -58,20 +58,13 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static bool have_cgroups(void)
-{
-	return pool_cgroups(f->pool)[0] != '\0';
-}
-
 /* Runs the script until its time is over. */
 static void time_out(struct run_outcome *run, const char *script, uint64_t timeout_ms)
 {
 	const struct command command = {
 		.script = (char *)script, .timeout_ms = timeout_ms, .max_output = 4096};
 
-	run_begin(slot, run, &command);
-	pool_fixture_wait(f, &run->ended);
-	assert_int_equal(run->r, 0);
+	run_command(slot, run, &command);
 	assert_true(run->result.timed_out);
 	assert_int_equal(run->result.returncode, -SIGKILL);
 	assert_int_equal(run->result.reason, REASON_TIMEOUT);
@@ -81,7 +74,7 @@ static void assert_prints(const char *script, const char *output)
 {
 	struct run_outcome run;
 
-	run_script(f, slot, &run, script);
+	run_script(slot, &run, script);
 	assert_string_equal(run.result.out.data, output);
 	run_fini(&run);
 }
@@ -124,7 +117,7 @@ static void every_process_of_the_tree_may_clean_up_in_the_grace(void **state)
 {
 	struct run_outcome run;
 
-	if (!have_cgroups())
+	if (!pool_fixture_has_cgroups(f))
 		return;
 	time_out(&run,
 		"setsid sh -c 'trap \"sleep 0.3; echo clean >cleaned; exit\" TERM; touch up;"
@@ -192,7 +185,7 @@ static void who_comes_into_a_killed_cgroup_late_is_killed_too(void **state)
 	pid_t late;
 	int fd, status;
 
-	if (!have_cgroups())
+	if (!pool_fixture_has_cgroups(f))
 		return;
 	begin_long_one(&run);
 	fd = open_its_processes();
@@ -212,7 +205,7 @@ static void who_comes_into_a_killed_cgroup_late_is_killed_too(void **state)
 static void a_kill_that_was_complete_is_not_called_otherwise_by_a_daemon_that_looks_late(
 	void **state)
 {
-	unsigned patience_ms = have_cgroups() ? EXEC_GIVE_UP_MS : EXEC_HUNT_MS;
+	unsigned patience_ms = pool_fixture_has_cgroups(f) ? EXEC_GIVE_UP_MS : EXEC_HUNT_MS;
 	struct run_outcome run;
 
 	begin_long_one(&run);

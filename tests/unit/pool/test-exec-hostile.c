@@ -171,10 +171,10 @@ static void a_background_child_that_writes_without_end_is_slowed_down(void **sta
 	pool_fixture_init(f, 1, NULL);
 	pool_fixture_open(f);
 	slot = loan_take(f, "t");
-	run_script(f, slot, &run,
+	run_script(slot, &run,
 		"touch done; (while head -c 10000000 /dev/zero; do echo >>done; done) & true");
 	run_fini(&run);
-	run_script(f, slot, &run,
+	run_script(slot, &run,
 		"a=$(wc -l <done); sleep 2; b=$(wc -l <done); [ $((b - a)) -le 3 ] && echo slow");
 	assert_string_equal(run.result.out.data, "slow\n");
 	run_fini(&run);

@@ -54,25 +54,12 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static bool have_cgroups(void)
-{
-	return pool_cgroups(f->pool)[0] != '\0';
-}
-
-static void run_command(struct slot *slot, struct run_outcome *run, const struct command *command)
-{
-	run_begin(slot, run, command);
-	pool_fixture_wait(f, &run->ended);
-	if (run->r < 0)
-		fail_msg("%s", run->err.text);
-}
-
 /* Runs a script and gives its output, which must be all there is. */
 static void assert_prints(struct slot *slot, const char *script, const char *output)
 {
 	struct run_outcome run;
 
-	run_script(f, slot, &run, script);
+	run_script(slot, &run, script);
 	assert_string_equal(run.result.out.data, output);
 	assert_string_equal(run.result.err.data, "");
 	run_fini(&run);
@@ -84,7 +71,7 @@ static unsigned count_processes(struct slot *slot)
 	struct run_outcome run;
 	unsigned count;
 
-	run_script(f, slot, &run, "set -- /proc/[0-9]*; echo $(($# - 1))");
+	run_script(slot, &run, "set -- /proc/[0-9]*; echo $(($# - 1))");
 	count = (unsigned)strtoul(run.result.out.data, NULL, 10);
 	run_fini(&run);
 	return count;
@@ -233,7 +220,7 @@ static void a_signal_is_told_as_its_negative_number(void **state)
 {
 	struct run_outcome run;
 
-	run_script(f, *state, &run, "kill -TERM $$");
+	run_script(*state, &run, "kill -TERM $$");
 	assert_int_equal(run.result.returncode, -SIGTERM);
 	assert_int_equal(run.result.signal, SIGTERM);
 	run_fini(&run);
@@ -248,7 +235,7 @@ static void bytes_of_any_kind_come_back_as_they_are(void **state)
 {
 	struct run_outcome run;
 
-	run_script(f, *state, &run, "printf 'a\\000b\\377\\n'");
+	run_script(*state, &run, "printf 'a\\000b\\377\\n'");
 	assert_int_equal(run.result.out.size, 5);
 	assert_memory_equal(run.result.out.data, "a\0b\xff\n", 5);
 	run_fini(&run);
@@ -286,8 +273,7 @@ static void what_a_lease_keeps_in_memory_is_bounded(void **state)
 	slot = loan_take(&small, "t");
 	run_begin(slot, &first, &command);
 	run_begin(slot, &second, &command);
-	run_script(&small, slot, &last,
-		"until set -- done* && [ $# = 2 ]; do sleep 0.02; done; touch go");
+	run_script(slot, &last, "until set -- done* && [ $# = 2 ]; do sleep 0.02; done; touch go");
 	run_fini(&last);
 	pool_fixture_wait(&small, &first.ended);
 	pool_fixture_wait(&small, &second.ended);
@@ -446,7 +432,7 @@ static void a_background_child_that_holds_the_pipes_does_not_hold_the_end(void *
 	struct run_outcome run;
 	uint64_t begin = loop_now_ms();
 
-	run_script(f, *state, &run, "echo now; (sleep 1000) & true");
+	run_script(*state, &run, "echo now; (sleep 1000) & true");
 	assert_true(loop_now_ms() - begin < 10000);
 	assert_string_equal(run.result.out.data, "now\n");
 	assert_int_equal(run.result.returncode, 0);
@@ -459,7 +445,7 @@ static void a_background_child_writes_on_without_blocking_or_dying(void **state)
 {
 	struct run_outcome run;
 
-	run_script(f, *state, &run,
+	run_script(*state, &run,
 		"(sleep 0.5; head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2; echo $? >/workspace/status) & echo x");
 	assert_string_equal(run.result.out.data, "x\n");
 	assert_int_equal(run.result.out_bytes, 2);
@@ -477,7 +463,7 @@ static void a_command_that_closes_its_output_still_ends_with_its_status(void **s
 {
 	struct run_outcome run;
 
-	run_script(f, *state, &run, "echo first; exec >&- 2>&-; sleep 0.3; exit 7");
+	run_script(*state, &run, "echo first; exec >&- 2>&-; sleep 0.3; exit 7");
 	assert_string_equal(run.result.out.data, "first\n");
 	assert_int_equal(run.result.returncode, 7);
 	run_fini(&run);
@@ -521,7 +507,7 @@ static void commands_one_after_the_other_leave_nothing_open(void **state)
 	after = holdings_now(f);
 	assert_in_range(after.fds, 0, before.fds + 4); /* the trash may be at work */
 	assert_int_equal(after.cgroups, before.cgroups);
-	if (!have_cgroups())
+	if (!pool_fixture_has_cgroups(f))
 		return;
 	(void)snprintf(path, sizeof(path), "%s/slot-0000-g%u", pool_cgroups(f->pool),
 		slot_view(*state).generation);
@@ -557,7 +543,7 @@ static void the_events_tell_how_each_command_ended(void **state)
 	struct run_outcome run;
 
 	assert_prints(*state, "true", "");
-	run_script(f, *state, &run, "exit 3");
+	run_script(*state, &run, "exit 3");
 	run_fini(&run);
 	run_command(*state, &run, &missing);
 	run_fini(&run);

@@ -31,19 +31,11 @@ static struct pool_fixture *f = &fixture;
 static struct slot *slot;
 static struct run_outcome bystander;
 
-static void run_command(struct run_outcome *run, const struct command *command)
-{
-	run_begin(slot, run, command);
-	pool_fixture_wait(f, &run->ended);
-	if (run->r < 0)
-		fail_msg("%s", run->err.text);
-}
-
 static void assert_prints(const char *script, const char *output)
 {
 	struct run_outcome run;
 
-	run_script(f, slot, &run, script);
+	run_script(slot, &run, script);
 	assert_string_equal(run.result.out.data, output);
 	assert_string_equal(run.result.err.data, "");
 	run_fini(&run);
@@ -60,7 +52,7 @@ static void install_wild_tree(void)
 	assert_int_equal(read_text(getenv("WILD_TREE"), &image), 0);
 	command.stdin_data = image.data;
 	command.stdin_size = image.size;
-	run_command(&run, &command);
+	run_command(slot, &run, &command);
 	assert_int_equal(run.result.returncode, 0);
 	run_fini(&run);
 }

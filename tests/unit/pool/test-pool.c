@@ -115,7 +115,7 @@ static void a_command_runs_in_a_lent_slot(void **state)
 	struct slot *slot = loan_take(f, "t");
 	struct run_outcome run;
 
-	run_script(f, slot, &run, "echo hi; echo oops >&2; id -u; pwd; exit 3");
+	run_script(slot, &run, "echo hi; echo oops >&2; id -u; pwd; exit 3");
 	assert_string_equal(run.result.out.data, "hi\n1000\n/workspace\n");
 	assert_string_equal(run.result.err.data, "oops\n");
 	assert_int_equal(run.result.returncode, 3);
@@ -123,7 +123,7 @@ static void a_command_runs_in_a_lent_slot(void **state)
 	assert_int_equal(run.result.exec_id, 1);
 	assert_int_equal(run.result.reason, REASON_NONE);
 	run_fini(&run);
-	run_script(f, slot, &run, "true");
+	run_script(slot, &run, "true");
 	assert_int_equal(run.result.exec_id, 2);
 	run_fini(&run);
 }
@@ -134,7 +134,7 @@ static void a_returned_slot_comes_back_empty_with_the_next_generation(void **sta
 	struct slot *slot = loan_take(f, "t");
 	struct run_outcome run;
 
-	run_script(f, slot, &run,
+	run_script(slot, &run,
 		"mkdir -p a/b; echo secret > a/b/c; echo x > /tmp/x; touch ~/y; chmod 0 a");
 	assert_int_equal(run.result.returncode, 0);
 	run_fini(&run);
@@ -142,7 +142,7 @@ static void a_returned_slot_comes_back_empty_with_the_next_generation(void **sta
 	assert_int_equal(slot_view(slot).state, SLOT_RELEASING);
 	assert_ptr_equal(loan_take(f, "t"), slot);
 	assert_int_equal(slot_view(slot).generation, 2);
-	run_script(f, slot, &run, "ls -A /workspace /tmp ~");
+	run_script(slot, &run, "ls -A /workspace /tmp ~");
 	assert_null(strstr(run.result.out.data, "x\n"));
 	assert_string_equal(run.result.out.data, "/home/blackbox:\n\n/tmp:\n\n/workspace:\n");
 	run_fini(&run);
@@ -370,7 +370,7 @@ static void rounds_leave_descriptors_processes_and_cgroups_as_before(void **stat
 		struct slot *slot = loan_take(f, "t");
 		struct run_outcome run;
 
-		run_script(f, slot, &run, "echo $((6*7)); sleep 300 >/dev/null 2>&1 &");
+		run_script(slot, &run, "echo $((6*7)); sleep 300 >/dev/null 2>&1 &");
 		assert_string_equal(run.result.out.data, "42\n");
 		run_fini(&run);
 		pool_return(f->pool, slot, REASON_TERMINATED);
@@ -458,7 +458,7 @@ static void what_a_killed_daemon_left_is_cleared_by_the_next_start(void **state)
 	assert_true(!slot_is_running(init_pid));
 	slot = loan_take(f, "t");
 	assert_int_equal(slot_view(slot).generation, 2);
-	run_script(f, slot, &run, "ls");
+	run_script(slot, &run, "ls");
 	assert_string_equal(run.result.out.data, "");
 	run_fini(&run);
 	(void)close(report_fd);

@@ -263,6 +263,22 @@ static void beyond_the_cap_bytes_are_counted_and_the_writer_goes_on(void **state
 	spool_unref(spool);
 }
 
+/* A world with so much room, all of it taken by one that gives it back when it is asked. */
+static struct spool *open_full_world(void **state, size_t size)
+{
+	struct spool *spool;
+	int fd;
+
+	(void)tear_down(state);
+	open_world(size);
+	spool = make(BIG, &fd);
+	write_bytes(fd, 0, size);
+	(void)close(fd);
+	WAIT_UNTIL(spool_pipe_closed(spool));
+	w->victim = spool;
+	return spool;
+}
+
 static void who_needs_room_gets_that_of_an_older_one_or_is_cut(void **state)
 {
 	struct spool *old, *new;
@@ -293,13 +309,7 @@ static void room_that_one_stream_got_is_room_for_another_that_waits_too(void **s
 	struct spool *old, *first, *second;
 	int fd;
 
-	(void)tear_down(state);
-	open_world(100000);
-	old = make(BIG, &fd);
-	write_bytes(fd, 0, 100000);
-	(void)close(fd);
-	WAIT_UNTIL(spool_pipe_closed(old));
-	w->victim = old;
+	old = open_full_world(state, 100000);
 	first = make(BIG, &fd);
 	assert_int_equal(write(fd, "first", 5), 5);
 	(void)close(fd);
@@ -321,13 +331,7 @@ static void who_takes_bytes_out_of_a_pipe_does_not_delay_its_end(void **state)
 	struct spool *old, *new;
 	int fd;
 
-	(void)tear_down(state);
-	open_world(100000);
-	old = make(BIG, &fd);
-	write_bytes(fd, 0, 100000);
-	(void)close(fd);
-	WAIT_UNTIL(spool_pipe_closed(old));
-	w->victim = old;
+	old = open_full_world(state, 100000);
 	new = make(BIG, &fd);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	w->thief = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

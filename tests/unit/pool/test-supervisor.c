@@ -442,7 +442,7 @@ static pid_t hold_a_process(struct pool_fixture *f, struct slot *slot)
 	FILE *file;
 	int pid = 0;
 
-	run_script(f, slot, &run, "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $!");
+	run_script(slot, &run, "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $!");
 	run_fini(&run);
 	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)slot_view(slot).pid,
 		(int)slot_view(slot).pid);
@@ -626,7 +626,7 @@ static void each_step_of_a_cleanup_that_fails_is_listed_and_the_rest_is_done(voi
 		struct run_outcome run;
 
 		(void)loan_take(f, "t");
-		run_script(f, slot, &run, "touch ~/x /workspace/x /tmp/x");
+		run_script(slot, &run, "touch ~/x /workspace/x /tmp/x");
 		run_fini(&run);
 		name_path(f, path, 0, names[i]);
 		assert_int_equal(mount("none", path, "tmpfs", 0, NULL), 0);
