@@ -104,6 +104,8 @@ def a_program_that_ends_too_early_may_be_run_again():
     early = program('ok 1 - a', result='ERROR', returncode=1)
     equal(count([early], [PASSES])[:2], (0, '3 passed, 0 failed'))
     equal(count([early], [early])[:2], (1, '2 passed, 1 failed'))
+    equal(count([early], [program('ok 1 - a', 'ok 2 - b # SKIP no room')])[0], 1)
+    equal(count([early], [dict(early, stdout='1..0 # SKIP no room', result='SKIP', returncode=0)])[0], 1)
 
 
 @case
@@ -126,6 +128,13 @@ def a_crash_or_a_timeout_is_not_forgiven():
     not_forgiven(program('ok 1 - a', result='TIMEOUT'))
     not_forgiven(program('not ok 2 - b', stderr='Test failed with exception: Segmentation fault(11)'))
     not_forgiven(program('# the daemon ended with exit status -6', 'not ok 2 - b'))
+
+
+@case
+def what_hung_or_left_something_is_not_forgiven():
+    for said in ('pool: nothing for 120 s; killing the daemons', 'still running after 60 s: dressage', 'the transcript hangs after:',
+                 'processes are left: {1}', '/mnt is still mounted', 'files of slots are left: []', '3 nodes are left', 'got -11, wanted 0'):
+        not_forgiven(program('# ' + said, 'not ok 2 - b'))
 
 
 @case
