@@ -49,7 +49,8 @@ int lease_exec_start(struct lease *lease, const struct command *command,
 	struct lease_exec **ret_exec, struct error *err);
 /* Kills its tree; the result then has reason cancelled. Harmless after the end. */
 void lease_exec_cancel(struct lease_exec *exec);
-/* Sends a signal to all of its tree, or to its leader alone. -ESRCH: it has ended. */
+/* Sends a signal to all of its tree (where it has no cgroup, to its leader's process group), or to
+ * its leader alone. -ESRCH: it has ended. */
 int lease_exec_signal(struct lease_exec *exec, int number, bool leader_only, struct error *err);
 /* Of its terminal. -ENOTTY: it has none; -ESRCH: it has ended. */
 int lease_exec_resize(struct lease_exec *exec, uint16_t rows, uint16_t cols, struct error *err);
