@@ -491,7 +491,9 @@ void exec_cancel(struct exec *exec)
 {
 	if (exec->delivered)
 		return;
-	if (leader_done(exec)) /* it has ended by itself; that is what is told */
+	if (exec->deadlines[DEADLINE_KILL]) /* it is out of time, and its grace ends here */
+		kill_tree(exec);
+	else if (leader_done(exec)) /* it has ended by itself; that is what is told */
 		exec->deadlines[DEADLINE_SETTLE] = loop_now_ms();
 	else
 		begin_kill(exec, REASON_CANCELLED, 0);
@@ -521,7 +523,9 @@ int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct error *e
 
 int exec_signal(struct exec *exec, int number, bool leader_only, struct error *err)
 {
-	if (exec->delivered || leader_done(exec))
+	bool has_leader = !leader_done(exec);
+
+	if (exec->delivered || (!has_leader && (leader_only || !tree_lives(exec))))
 		return error_set(err, ESRCH, "the command has ended");
 	if (leader_only)
 		bubble_exec_signal_leader(exec->bubble_exec, number);

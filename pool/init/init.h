@@ -76,16 +76,17 @@ enum { SIGNAL_MAX = 64 };
 struct command {
 	struct command *next;
 	uint32_t id;
-	pid_t pid;              /* of the leader; 0: of one with a runner, not known yet */
-	struct launch *launch;  /* what the child needs until exec; NULL afterwards */
-	struct runner *runner;  /* NULL: it has a cgroup, or its runner is dead */
-	bool doomed;            /* when its leader is dead it is hunted */
-	uint64_t early_signals; /* bit n - 1: n, which came before the leader was there */
-	bool hunted;            /* its end is told when nothing of its tree is left */
-	bool ended;             /* its leader is dead, or never ran, */
-	bool told;              /* and that was reported */
-	int status;             /* of the leader, as wait4() gives it, */
-	struct rusage usage;    /* and what it used */
+	pid_t pid;             /* of the leader; 0: of one with a runner, not known yet */
+	struct launch *launch; /* what the child needs until exec; NULL afterwards */
+	struct runner *runner; /* NULL: it has a cgroup, or its runner is dead */
+	bool doomed;           /* when its leader is dead it is hunted */
+	/* bit n - 1: n, which came before the leader was there: for its group, for it alone */
+	uint64_t early_signals[2];
+	bool hunted;         /* its end is told when nothing of its tree is left */
+	bool ended;          /* its leader is dead, or never ran, */
+	bool told;           /* and that was reported */
+	int status;          /* of the leader, as wait4() gives it, */
+	struct rusage usage; /* and what it used */
 };
 
 /* What the child tells through the pipe. */

@@ -85,21 +85,32 @@ static void signal_command(struct command *command, int signal, bool leader_only
 {
 	learn_pid(command);
 	if (command->pid == 0 && signal > 0 && signal <= SIGNAL_MAX)
-		command->early_signals |= UINT64_C(1) << (signal - 1);
+		command->early_signals[leader_only] |= UINT64_C(1) << (signal - 1);
 	if (command->pid == 0 || command->ended)
 		return;
 	if (leader_only || (kill(-command->pid, signal) < 0 && errno == ESRCH))
 		(void)kill(command->pid, signal);
 }
 
-static void send_early_signals(struct command *command)
+/* Of one that executes: it has its group. */
+static void send_early_signals(struct command *command, bool leader_only)
 {
-	uint64_t signals = command->early_signals;
+	uint64_t signals = command->early_signals[leader_only];
 
-	command->early_signals = 0;
+	command->early_signals[leader_only] = 0;
 	for (int signal = 1; signal <= SIGNAL_MAX; signal++)
-		if (command->pid > 0 && signals & (UINT64_C(1) << (signal - 1)))
-			signal_command(command, signal, true);
+		if (signals & (UINT64_C(1) << (signal - 1)))
+			signal_command(command, signal, leader_only);
+}
+
+static void tell_started(struct server *server, struct command *command)
+{
+	struct init_report started = report_of(INIT_STARTED, command->id);
+
+	started.pid = command->pid;
+	report(server, &started);
+	send_early_signals(command, false);
+	send_early_signals(command, true);
 }
 
 /* Tells how exec went, of those that are not known to have come so far. */
@@ -108,7 +119,6 @@ static void look_at_launches(struct server *server)
 	server->launching = false;
 	server->look_at = now_ms() + LOOK_AFTER_MS;
 	for (struct command *command = server->commands; command; command = command->next) {
-		struct init_report started = report_of(INIT_STARTED, command->id);
 		struct command_failure failure;
 
 		if (!command->launch)
@@ -119,12 +129,10 @@ static void look_at_launches(struct server *server)
 		}
 		command_forget_launch(command);
 		learn_pid(command);
-		started.pid = command->pid;
 		if (failure.error != 0)
 			handle_start_failed(server, command, &failure);
 		else if (command->pid > 0) /* else it was killed before it was born */
-			report(server, &started);
-		send_early_signals(command);
+			tell_started(server, command);
 	}
 }
 

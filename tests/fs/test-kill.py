@@ -3,6 +3,8 @@
 import errno
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -67,6 +69,54 @@ def a_command_may_clean_up_between_TERM_and_KILL():
         result = d.run('t', 'exec sleep 1000', timeout=1)
         equal((result['timed_out'], result['returncode'], result['metadata']['signal']), (True, -9, 'SIGTERM'))
 
+
+# ends soon after its interrupt: what asks is one READ
+ASK = """
+import json, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+os.write(fd, json.dumps({'command': sys.argv[2], 'timeout': 1}).encode())
+os.read(fd, 1 << 20)
+"""
+
+
+@case
+def who_cancels_a_command_in_its_grace_does_not_wait_for_the_grace():
+    with Daemon(slots=1, options=('exec.kill_grace=600s',)) as d:
+        d.mkdir('t')
+        script = "trap 'touch asked' TERM; while :; do sleep 0.1; done"
+        with subprocess.Popen([sys.executable, '-c', ASK, d.lease('t', 'run_command'), script], stderr=subprocess.DEVNULL) as client:
+            eventually(lambda: os.path.exists(d.lease('t', 'fs', 'workspace', 'asked')), 'its time is over')
+            client.send_signal(signal.SIGINT)
+            client.wait(PATIENCE)
+        eventually(lambda: d.json('leases', 't', 'exec', '1', 'status')['state'] == 'killed', 'it has ended')
+        nothing_lives(d, 't')
+
+
+@case
+def KILL_ends_what_outlives_its_leader_in_the_grace():
+    with Daemon(slots=1, options=('exec.kill_grace=600s',)) as d:
+        d.mkdir('t')
+        child = "trap 'touch asked' TERM; touch up; while :; do sleep 0.1; done"
+        number = d.ask('leases/t/exec/new', {
+            'command': f'setsid sh -c "{child}" & until [ -e up ]; do sleep 0.01; done; exec sleep 1000', 'timeout': 2})
+        if d.cgroup():  # else the leader's end is that of the rest
+            eventually(lambda: os.path.exists(d.lease('t', 'fs', 'workspace', 'asked')), 'its time is over')
+            time.sleep(0.5)  # and most likely its leader dead
+            with open(d.lease('t', 'exec', str(number), 'signal'), 'w', encoding='ascii') as f:
+                f.write('KILL\n')
+        eventually(lambda: d.json('leases', 't', 'exec', str(number), 'status')['state'] == 'killed', 'it has ended')
+        nothing_lives(d, 't')
+
+
+@case
+def a_signal_right_after_the_start_reaches_what_the_leader_starts(d):
+    d.mkdir('t')
+    for _ in range(30):
+        number = d.ask('leases/t/exec/new', 'sleep 1000 & wait')
+        with open(d.lease('t', 'exec', str(number), 'signal'), 'w', encoding='ascii') as f:
+            f.write('TERM\n')
+        equal(d.json('leases', 't', 'exec', str(number), 'wait')['returncode'], -15)
+        nothing_lives(d, 't')
 
 
 @case
