@@ -158,9 +158,9 @@ static void begin_next(struct net *net, unsigned last)
 
 		if (!lookup || lookup->at_work)
 			continue;
-		if (begin(lookup) == 0)
+		if (begin(lookup) == 0 || net->lookups_at_work > 0) /* their end tries again */
 			return;
-		net->lookups[target] = NULL; /* no memory */
+		net->lookups[target] = NULL; /* no thread can be had */
 		tell(lookup);
 		lookup_free(lookup);
 	}
@@ -207,7 +207,8 @@ int net_resolve(struct net *net, unsigned target, struct net_resolving *waiter)
 		lookup = lookup_create(net, target);
 		if (!lookup)
 			return -ENOMEM;
-		if (net->lookups_at_work < AT_ONCE_MAX && begin(lookup) < 0) {
+		if (net->lookups_at_work < AT_ONCE_MAX && begin(lookup) < 0 &&
+			net->lookups_at_work == 0) {
 			lookup_free(lookup);
 			return -ENOMEM;
 		}

@@ -110,7 +110,7 @@ static void listen_to_pipe(struct spool *spool)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = spool};
 
-	if (spool->pipe_fd < 0 || spool->watched)
+	if (spool->pipe_fd < 0 || spool->watched || spool->rests)
 		return;
 	if (epoll_ctl(spool->spooler->epoll_fd, EPOLL_CTL_ADD, spool->pipe_fd, &event) <
 		0) { /* its writer must not wait for ever */
