@@ -14,8 +14,9 @@
 #include "pool/cgroup.h"
 
 enum {
-	PASSES_MAX = 4, /* a process that was forking when it was frozen shows in the next one */
-	BATCH = 128,    /* descriptors at a time */
+	PASSES_MAX =
+		4,   /* a child whose fork was ending when all was frozen shows in the next one */
+	BATCH = 128, /* descriptors at a time */
 };
 
 struct pids {
@@ -135,22 +136,15 @@ static int signal_frozen(int dir_fd, int signal)
 	return r;
 }
 
-static int freeze(int dir_fd, const char *word)
-{
-	CLEANUP(closep) int fd = openat(dir_fd, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
-
-	return fd < 0 || write(fd, word, 1) != 1 ? -errno : 0;
-}
-
 int command_cgroup_signal(struct command_cgroup *cgroup, int signal, struct error *err)
 {
 	int dir_fd = command_cgroup_fd(cgroup);
-	int r = freeze(dir_fd, "1"), thawed;
+	int r = cgroup_write_at(dir_fd, "cgroup.freeze", "1"), thawed;
 
 	if (r < 0)
 		return error_errno(err, -r, "cannot freeze a command's cgroup");
 	r = signal_frozen(dir_fd, signal);
-	thawed = freeze(dir_fd, "0");
+	thawed = cgroup_write_at(dir_fd, "cgroup.freeze", "0");
 	if (r == 0)
 		r = thawed;
 	return r < 0 ? error_errno(err, -r, "cannot signal a command's cgroup") : 0;

@@ -85,18 +85,26 @@ int cgroup_locate_own(const char *controller, struct strbuf *out, struct error *
 			  : cgroup_locate(mounts.data, own.data, out, err);
 }
 
+int cgroup_write_at(int dir_fd, const char *file, const char *value)
+{
+	CLEANUP(closep) int fd = openat(dir_fd, file, O_WRONLY | O_CLOEXEC);
+	size_t size = strlen(value);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = write(fd, value, size);
+	if (n < 0)
+		return -errno;
+	return (size_t)n == size ? 0 : -EIO;
+}
+
 int cgroup_write(const char *path, const char *file, const char *value)
 {
 	CLEANUP(strbuf_fini) struct strbuf name = STRBUF_INIT;
-	CLEANUP(closep) int fd = -1;
 
 	strbuf_addf(&name, "%s/%s", path, file);
-	if (strbuf_failed(&name))
-		return -ENOMEM;
-	fd = open(name.data, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	return write(fd, value, strlen(value)) == (ssize_t)strlen(value) ? 0 : -errno;
+	return strbuf_failed(&name) ? -ENOMEM : cgroup_write_at(AT_FDCWD, name.data, value);
 }
 
 /* FNV-1a: it only has to tell the daemons of one machine apart. */
@@ -195,13 +203,6 @@ void cgroups_on_gone(struct cgroups *cgroups, loop_fn *fn, void *data)
 	cgroups->data = data;
 }
 
-static int write_one(int dir_fd, const char *name)
-{
-	CLEANUP(closep) int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC);
-
-	return fd >= 0 && write(fd, "1", 1) == 1 ? 0 : -errno;
-}
-
 static bool populated(int events_fd)
 {
 	char text[128] = "";
@@ -249,7 +250,8 @@ int cgroup_clear(const char *path, uint64_t deadline_ms, struct error *err)
 	events_fd = openat(dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
 	if (events_fd < 0 && errno == ENOENT)
 		return cgroup1_clear(path, deadline_ms, err);
-	if (events_fd < 0 || (populated(events_fd) && write_one(dir_fd, "cgroup.kill") < 0))
+	if (events_fd < 0 ||
+		(populated(events_fd) && cgroup_write_at(dir_fd, "cgroup.kill", "1") < 0))
 		return error_errno(err, errno, "cannot kill the cgroup '%s'", path);
 	while (populated(events_fd) && (now = loop_now_ms()) < end) {
 		struct pollfd change = {.fd = events_fd, .events = POLLPRI};
@@ -442,7 +444,7 @@ void slot_cgroup_discard(struct cgroups *cgroups, struct slot_cgroup *cgroup)
 	if (!cgroup)
 		return;
 	free_spares(cgroup);
-	(void)write_one(cgroup->dir_fd, "cgroup.kill");
+	(void)cgroup_write_at(cgroup->dir_fd, "cgroup.kill", "1");
 	if (remove_slot(cgroups, cgroup) ||
 		loop_watch_start(cgroups->loop, cgroup->events_fd, LOOP_PRIORITY,
 			handle_slot_change, cgroup, &cgroup->watch, NULL) < 0) {
@@ -564,7 +566,7 @@ int command_cgroup_fd(const struct command_cgroup *cgroup)
 
 int command_cgroup_kill(struct command_cgroup *cgroup, struct error *err)
 {
-	int r = write_one(cgroup->dir_fd, "cgroup.kill");
+	int r = cgroup_write_at(cgroup->dir_fd, "cgroup.kill", "1");
 
 	cgroup->killed = true;
 	return r < 0 ? error_errno(err, -r, "cannot kill a command's cgroup") : 0;

@@ -41,8 +41,10 @@ int cgroup_locate(
 /* The same of what this machine says. controller: in its hierarchy of version 1; NULL: v2. */
 int cgroup_locate_own(const char *controller, struct strbuf *out, struct error *err);
 
-/* Writes a value to a file of the cgroup at this path. -ENOENT: this kernel has no such file. */
+/* Writes a value to a file of the cgroup at this path, or of that open directory. -ENOENT: this
+ * kernel has no such file. */
 int cgroup_write(const char *path, const char *file, const char *value);
+int cgroup_write_at(int dir_fd, const char *file, const char *value);
 
 enum { CGROUP_NAME = 24 };
 /* The name of the daemon's subtree, in every hierarchy. */
@@ -90,8 +92,9 @@ void command_cgroup_give(struct command_cgroup *cgroup);
 int command_cgroup_fd(const struct command_cgroup *cgroup);
 /* SIGKILL to every process in it, forking or not. */
 int command_cgroup_kill(struct command_cgroup *cgroup, struct error *err);
-/* This signal to every process in it, once each: frozen meanwhile, none outruns it by forking. Does
- * not wait; takes some 10 us a process. Implemented in cgroup-signal.c. */
+/* This signal to every process in it, once each. They are frozen meanwhile, so that none outruns it
+ * by forking again and again; but freezing is not waited for, and a child whose fork was under way
+ * may miss it. Does not wait; takes some 10 us a process. Implemented in cgroup-signal.c. */
 int command_cgroup_signal(struct command_cgroup *cgroup, int signal, struct error *err);
 bool command_cgroup_populated(struct command_cgroup *cgroup);
 /* Runs fn when the cgroup may have become empty; once for each change until the cgroup is given

@@ -202,42 +202,41 @@ static void add_gap(uint64_t next_seq, uint64_t found_seq, struct strbuf *out)
 		missed, out);
 }
 
+/* The next in order of both rings, after which the places count one more; NULL: none. */
+static const struct line *next_line(
+	const struct events *events, size_t *commands_at, size_t *rest_at)
+{
+	const struct line *command = line_at(&events->rings[OF_COMMANDS], *commands_at);
+	const struct line *other = line_at(&events->rings[OF_THE_REST], *rest_at);
+
+	if (command && (!other || command->seq < other->seq)) {
+		(*commands_at)++;
+		return command;
+	}
+	if (other)
+		(*rest_at)++;
+	return other;
+}
+
 void events_read(const struct events *events, uint64_t *next_seq, size_t most, struct strbuf *out)
 {
-	const struct ring *a = &events->rings[OF_COMMANDS], *b = &events->rings[OF_THE_REST];
-	size_t i = find_seq(a, *next_seq), j = find_seq(b, *next_seq), end = out->size + most;
+	size_t i = find_seq(&events->rings[OF_COMMANDS], *next_seq);
+	size_t j = find_seq(&events->rings[OF_THE_REST], *next_seq), end = out->size + most;
+	const struct line *line;
 
-	while (out->size < end) {
-		const struct line *x = line_at(a, i), *y = line_at(b, j);
-		const struct line *line = x && (!y || x->seq < y->seq) ? x : y;
-
-		if (!line)
-			return;
+	while (out->size < end && (line = next_line(events, &i, &j))) {
 		if (*next_seq && line->seq > *next_seq)
 			add_gap(*next_seq, line->seq, out);
 		strbuf_adds(out, text_of(line));
 		*next_seq = line->seq + 1;
-		if (line == x)
-			i++;
-		else
-			j++;
 	}
 }
 
 void events_render(const struct events *events, struct strbuf *out)
 {
-	const struct ring *a = &events->rings[OF_COMMANDS], *b = &events->rings[OF_THE_REST];
 	size_t i = 0, j = 0;
+	const struct line *line;
 
-	while (i < a->count || j < b->count) {
-		const struct line *x = line_at(a, i), *y = line_at(b, j);
-
-		if (x && (!y || x->seq < y->seq)) {
-			strbuf_adds(out, text_of(x));
-			i++;
-		} else {
-			strbuf_adds(out, text_of(y));
-			j++;
-		}
-	}
+	while ((line = next_line(events, &i, &j)))
+		strbuf_adds(out, text_of(line));
 }

@@ -42,10 +42,10 @@ enum {
 	RANDOM_WORD = 33,       /* 16 random bytes in hex */
 	STOP_CGROUPS_MS = 5000, /* a stop waits so long for the cgroups to be empty */
 	LEFTOVER_KILL_MS = 5000,
-	/* Commands of a slot at once: each holds up to five descriptors of ours, the pipes of its
-	 * input and outputs and the files of what it has said. */
+	/* Commands of a slot at once: each holds up to seven descriptors of ours, the pipes of its
+	 * input and outputs, the files of what it has said, and two of its cgroup. */
 	RUNS_MAX = 256,
-	/* Ended ones whose pipes background processes still hold: two each. */
+	/* Ended ones whose pipes background processes still hold: four each. */
 	LATE_RUNS_MAX = 256,
 };
 

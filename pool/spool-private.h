@@ -3,7 +3,7 @@
  * spool-private.h: what the two sides of a spool share. spool.c is the loop's side, spool-thread.c
  * and spool-file.c the thread's. For those alone.
  *
- * A pipe is the loop's until spool_hand_over(), then the thread's for good.
+ * A pipe is the loop's until hand_over() in spool.c, then the thread's for good.
  */
 #ifndef POOL_SPOOL_PRIVATE_H
 #define POOL_SPOOL_PRIVATE_H
