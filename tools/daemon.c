@@ -197,7 +197,7 @@ static void leave_terminal(struct daemon *daemon)
 	strbuf_addf(&path, "%s/dressagefs.log", config->dressage.state_dir);
 	if (!*config->dressage.log_file)
 		log_fd =
-			open(path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+			open(path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640);
 	if (log_fd >= 0)
 		reload_follow_log(daemon->reload, path.data);
 	background_leave_terminal(log_fd);

@@ -35,8 +35,8 @@ static void print_usage(FILE *to)
 		"  -o allow_other        short for mount.allow_other=on\n"
 		"  --check               read the configuration, say OK or what is wrong, and stop\n"
 		"  --help, --version\n\n"
-		"Stop it with SIGTERM or  fusermount3 -u MOUNTPOINT.  Exit status: 0 ready (or stopped cleanly), 1 could not\n"
-		"start, with the reason, 2 usage.\n",
+		"Stop it with SIGTERM or, while nobody has a file of it open, fusermount3 -u MOUNTPOINT.  Exit status: 0 ready\n"
+		"(or stopped cleanly), 1 could not start, with the reason, 2 usage.\n",
 		to);
 }
 

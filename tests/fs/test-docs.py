@@ -62,6 +62,7 @@ def replay(path):
             os.makedirs(work + '/build/tools')
             os.symlink(DRESSAGEFS, work + '/build/tools/dressagefs')
             os.symlink(DRESSAGE, work + '/build/tools/dressage')
+            os.symlink('.', work + '/dressagefs')  # the clone is there, and in the current directory
             try:
                 outputs = type_into_shell(steps, work)
                 for (command, wanted), got in zip(steps, outputs[:-1]):
